@@ -1,0 +1,49 @@
+"""The time no simulation may beat, and the plain roofline it is compared with."""
+
+from dataclasses import dataclass
+
+from gpusim.dtypes import DType
+from gpusim.specs import GpuSpec
+from gpusim.workloads import AttentionWorkload, Cache
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Closed-form lower bound in ms, and the resource that sets it."""
+
+    ms: float
+    resource: str
+
+
+def peak_flop_per_s(spec: GpuSpec, dtype: DType) -> float:
+    """Dense matrix rate at the SM clock, FLOP/s: tensor cores, or FP32 lanes (2 FLOP a lane and clock) for fp32."""
+    per_clk = 2 * spec.sm.fp32_lanes if dtype is DType.FP32 else spec.sm.tensor_flop_per_clk[dtype]
+    return float(per_clk) * spec.sm.count * spec.sm.clock_hz
+
+
+def lower_bound(workload: AttentionWorkload, spec: GpuSpec, cache: Cache) -> Bound:
+    """Largest of FLOPs/peak, bytes that must cross HBM/peak, and exponentials/SFU rate; never zero.
+
+    Outputs may stay in L2 at the end, and with a warm cache inputs may lie there at the start, so L2's size is taken
+    off what must cross.
+    """
+    sm, hbm = spec.sm, spec.memory.hbm
+    l2_bytes = 0 if spec.memory.l2 is None else spec.memory.l2.size_bytes
+    if cache == "cold":
+        crossing = workload.input_bytes + max(0, workload.output_bytes - l2_bytes)
+    else:
+        crossing = max(0, workload.compulsory_bytes - l2_bytes)
+    seconds = {
+        "matrix units": workload.flops / peak_flop_per_s(spec, workload.dtype),
+        "HBM": crossing / hbm.peak_bandwidth_bytes_per_s,
+        "special functions": workload.exps / (sm.sfu_ops_per_clk * sm.count * sm.clock_hz),
+    }
+    resource = max(seconds, key=lambda name: seconds[name])
+    return Bound(1e3 * seconds[resource], resource)
+
+
+def roofline_ms(workload: AttentionWorkload, operand_bytes: int, spec: GpuSpec) -> float:
+    """Plain roofline in ms: the larger of FLOPs/peak and each kernel's operands once/HBM peak."""
+    flops_s = workload.flops / peak_flop_per_s(spec, workload.dtype)
+    bytes_s = operand_bytes / spec.memory.hbm.peak_bandwidth_bytes_per_s
+    return 1e3 * max(flops_s, bytes_s)

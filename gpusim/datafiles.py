@@ -1,0 +1,25 @@
+"""Where the data files lie: in a checkout beside the package, in an installed wheel inside it."""
+
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def configs_dir() -> Path:
+    """Folder of the shipped GPU files."""
+    return _find("configs", _PACKAGE.parent / "configs")
+
+
+def scenarios_dir() -> Path:
+    """Folder of the shipped scenarios."""
+    return _find("scenarios", _PACKAGE.parent / "scenarios")
+
+
+def measured_dir() -> Path:
+    """Folder of the measured tables."""
+    return _find("measured", _PACKAGE.parent / "validation" / "measured")
+
+
+def _find(name: str, in_checkout: Path) -> Path:
+    installed = _PACKAGE / "_data" / name
+    return installed if installed.is_dir() else in_checkout

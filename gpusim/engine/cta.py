@@ -1,0 +1,209 @@
+"""One CTA slot of an SM: takes CTAs from the kernel's queue and walks their phases.
+
+A slot is one SimPy process for the whole kernel. It waits at most once for the loads a phase needs and once for its turn
+on the compute pipe; loads and stores are booked, not waited for one by one.
+"""
+
+from collections.abc import Callable, Generator, Iterator
+from typing import Any
+
+import simpy
+
+from gpusim.engine.lower import Access, Block, LoweredKernel, MainLoop, OuterLoop, Straight
+from gpusim.hardware import Machine, StreamingMultiprocessor
+from gpusim.trace import Recorder, Stall
+
+Process = Generator[simpy.Event, Any, None]
+
+
+class CtaSlot:
+    """State of one slot: where its time went, and what its current CTA still waits for."""
+
+    __slots__ = (
+        "_accepted_ps",
+        "_env",
+        "_indices",
+        "_kernel_name",
+        "_launch_ps",
+        "_machine",
+        "_pending_ps",
+        "_record",
+        "_sm",
+        "_store_queue_ps",
+        "_track",
+        "compute_ps",
+        "launch_ps",
+        "load_ps",
+        "pipe_ps",
+        "store_ps",
+        "sync_ps",
+    )
+
+    def __init__(
+        self,
+        env: simpy.Environment,
+        machine: Machine,
+        sm: StreamingMultiprocessor,
+        *,
+        track: str,
+        kernel_name: str,
+        launch_ps: int,
+        store_queue_ps: int,
+        recorder: Recorder | None,
+    ) -> None:
+        self._env = env
+        self._machine = machine
+        self._sm = sm
+        self._track = track
+        self._kernel_name = kernel_name
+        self._launch_ps = launch_ps
+        self._store_queue_ps = store_queue_ps
+        self._record = None if recorder is None else recorder.span
+        self._indices: list[int] = []
+        self._pending_ps = 0  # when everything loaded outside an inner loop has arrived
+        self._accepted_ps = 0  # when every store so far is accepted
+        self.launch_ps = self.compute_ps = self.pipe_ps = self.load_ps = self.sync_ps = self.store_ps = 0
+
+    def run(self, queue: Iterator[tuple[int, ...]], lowered: LoweredKernel, on_done: Callable[[int], None]) -> Process:
+        """Runs CTAs until the queue is empty, then reports when its last store is accepted."""
+        env = self._env
+        for coordinates in queue:
+            now = env.now
+            started = self._machine.cta_launcher.book(now, self._launch_ps)
+            yield env.timeout(started - now)
+            self._note(Stall.LAUNCH, now, started)
+            self.launch_ps += started - now
+            self._indices = [0, *coordinates, *(0,) * (lowered.num_slots - 1 - len(coordinates))]
+            yield from self._walk(lowered.blocks)
+            yield from self._drain()
+        on_done(self._accepted_ps)
+
+    def _walk(self, blocks: tuple[Block, ...]) -> Process:
+        for block in blocks:
+            match block:
+                case Straight():
+                    yield from self._straight(block)
+                case MainLoop():
+                    yield from self._main_loop(block)
+                case OuterLoop(slot=slot, bodies=bodies):
+                    for value, body in enumerate(bodies):
+                        self._indices[slot] = value
+                        yield from self._walk(body)
+
+    def _drain(self) -> Process:
+        """A CTA may retire while its last stores are still in the write queue."""
+        retire = self._accepted_ps - self._store_queue_ps
+        now = self._env.now
+        if retire > now:
+            yield self._env.timeout(retire - now)
+            self.store_ps += retire - now
+            self._note(Stall.STORE, now, retire)
+
+    def _straight(self, block: Straight) -> Process:
+        for access in block.loads:
+            self._pending_ps = max(self._pending_ps, self._load(access))
+        if block.use_ps or block.stores:
+            yield from self._await_loads(self._pending_ps)
+        if block.use_ps:
+            yield from self._hold_pipe(block.use_ps)
+        for access in block.stores:
+            self._store(access)
+
+    def _await_loads(self, ready_ps: int) -> Process:
+        now = self._env.now
+        if ready_ps > now:
+            yield self._env.timeout(ready_ps - now)
+            self.load_ps += ready_ps - now
+            self._note(Stall.LOAD, now, ready_ps)
+
+    def _hold_pipe(self, use_ps: int) -> Process:
+        now = self._env.now
+        end = self._sm.pipe.book(now, use_ps)
+        yield self._env.timeout(end - now)
+        self._account_hold(now, end, use_ps)
+
+    def _account_hold(self, now: int, end: int, use_ps: int) -> None:
+        self.pipe_ps += end - use_ps - now
+        self.compute_ps += use_ps
+        if self._record is not None:
+            self._note(Stall.PIPE, now, end - use_ps)
+            self._note(Stall.COMPUTE, end - use_ps, end)
+
+    def _main_loop(self, loop: MainLoop) -> Process:
+        """The hot path: everything it touches every phase is a local."""
+        env, indices, slot, trips = self._env, self._indices, loop.slot, loop.trips
+        timeout, book, record = env.timeout, self._sm.pipe.book, self._record
+        load, store, note = self._load, self._store, self._note
+        accesses = [streamed.access for streamed in loop.loads]
+        stages = [streamed.stages for streamed in loop.loads]
+        ready = [[0] * count for count in stages]
+        for ahead in range(max(stages, default=0)):
+            for number, access in enumerate(accesses):
+                if ahead < stages[number]:
+                    indices[slot] = ahead
+                    ready[number][ahead] = load(access)
+        earliest = max(self._pending_ps, env.now)
+        entry_ps, step_ps, phases = loop.entry_ps, loop.step_ps, loop.phases
+        load_ps = pipe_ps = compute_ps = sync_ps = 0
+        for trip in range(trips):
+            for phase in phases:
+                now = arrived = env.now
+                for number in phase.waits:
+                    when = ready[number][trip % stages[number]]
+                    if when > arrived:
+                        arrived = when
+                start = arrived if arrived > earliest else earliest
+                if entry_ps:
+                    start += entry_ps
+                    entry_ps = 0
+                if start > now:
+                    yield timeout(start - now)
+                    load_ps += arrived - now
+                    sync_ps += start - arrived
+                    if record is not None:
+                        note(Stall.LOAD, now, arrived)
+                        note(Stall.SYNC, arrived, start)
+                use_ps = phase.use_ps
+                if use_ps:
+                    end = book(start, use_ps)
+                    yield timeout(end - start)
+                    compute_ps += use_ps
+                    pipe_ps += end - start - use_ps
+                    if record is not None:
+                        note(Stall.PIPE, start, end - use_ps)
+                        note(Stall.COMPUTE, end - use_ps, end)
+                indices[slot] = trip
+                for access in phase.stores:
+                    store(access)
+                for number in phase.issues:
+                    following = trip + stages[number]
+                    if following < trips:
+                        indices[slot] = following
+                        ready[number][trip % stages[number]] = load(accesses[number])
+            earliest = env.now + step_ps
+        self._pending_ps = earliest
+        self.load_ps += load_ps
+        self.pipe_ps += pipe_ps
+        self.compute_ps += compute_ps
+        self.sync_ps += sync_ps
+
+    def _load(self, access: Access) -> int:
+        """Asks for every tile of an access now; returns when the last is usable."""
+        base, pieces = access.pieces(self._indices)
+        now, sm, read = self._env.now, self._sm.number, self._machine.memory.read
+        if len(pieces) == 1:
+            offset, size_bytes = pieces[0]
+            return read(now, sm, base + offset, size_bytes)
+        return max([read(now, sm, base + offset, size_bytes) for offset, size_bytes in pieces])
+
+    def _store(self, access: Access) -> None:
+        base, pieces = access.pieces(self._indices)
+        now, write = self._env.now, self._machine.memory.write
+        for offset, size_bytes in pieces:
+            accepted = write(now, base + offset, size_bytes)
+            if accepted > self._accepted_ps:
+                self._accepted_ps = accepted
+
+    def _note(self, kind: Stall, start_ps: int, end_ps: int) -> None:
+        if self._record is not None and end_ps > start_ps:
+            self._record(self._track, self._kernel_name, kind, start_ps, end_ps)

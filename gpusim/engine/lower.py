@@ -1,0 +1,322 @@
+"""A kernel's program as tables of phases, ready to be walked once a CTA.
+
+Straight-line code becomes loads issued at once, one hold of the compute pipe that waits for them, and posted stores. An
+innermost loop becomes a table: a phase waits for the loads it is the first to read, holds the pipe, then issues the next
+load into every buffer that it was the last to read. So a buffer with one stage is refilled as soon as it is free,
+and a buffer with S stages runs S iterations ahead. The pipe time of a loop iteration is
+max(matrix, softmax) + (1 − overlap) · min(matrix, softmax) + the rest, shared out over its phases.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpusim.dtypes import DType
+from gpusim.errors import GraphError
+from gpusim.analytic import smem_read_bytes, smem_write_bytes
+from gpusim.specs import SmSpec
+from gpusim.taskgraph import (
+    Buffer,
+    Copy,
+    Fill,
+    Kernel,
+    Load,
+    Loop,
+    MatMul,
+    OnlineSoftmax,
+    Rescale,
+    RowSoftmax,
+    Scale,
+    Store,
+    Task,
+    Tensor,
+    Tile,
+)
+from gpusim.taskgraph.ops import Op, reads, work, writes
+from gpusim.taskgraph.program import HEAD, Node
+from gpusim.units import ps_from_cycles
+
+ZERO = 0  # the index slot that always holds 0, for fixed block numbers
+
+
+class Access:
+    """The tiles one load or store touches, as (cache key, bytes), for given index values."""
+
+    __slots__ = ("_base", "_col_slot", "_head_slot", "_head_stride", "_memo", "_row_slot", "_tile")
+
+    def __init__(self, tile: Tile, base: int, slots: dict[str, int]) -> None:
+        self._tile = tile
+        self._base = base
+        self._head_slot = slots[HEAD]
+        self._head_stride = tile.tensor.row_tiles * tile.tensor.col_tiles
+        self._row_slot = slots[tile.row] if isinstance(tile.row, str) else ZERO
+        self._col_slot = slots[tile.col] if isinstance(tile.col, str) else ZERO
+        self._memo: dict[tuple[int, int], tuple[tuple[int, int], ...]] = {}
+
+    def pieces(self, indices: Sequence[int]) -> tuple[int, tuple[tuple[int, int], ...]]:
+        """Key of the matrix's first tile, and (key offset, bytes) of every tile inside the tensor."""
+        block = indices[self._row_slot], indices[self._col_slot]
+        pieces = self._memo.get(block)
+        if pieces is None:
+            pieces = self._memo[block] = self._pieces_of(*block)
+        return self._base + indices[self._head_slot] * self._head_stride, pieces
+
+    def _pieces_of(self, row_block: int, col_block: int) -> tuple[tuple[int, int], ...]:
+        tile, tensor = self._tile, self._tile.tensor
+        first_row, first_col = row_block * tile.row_tiles, col_block * tile.col_tiles
+        return tuple(
+            (row * tensor.col_tiles + col, _rows_in(tensor, row) * _cols_in(tensor, col) * tensor.dtype.size_bytes)
+            for row in range(first_row, min(first_row + tile.row_tiles, tensor.row_tiles))
+            for col in range(first_col, min(first_col + tile.col_tiles, tensor.col_tiles))
+        )
+
+
+def _rows_in(tensor: Tensor, row_tile: int) -> int:
+    return min(tensor.tile_rows, tensor.rows - row_tile * tensor.tile_rows)
+
+
+def _cols_in(tensor: Tensor, col_tile: int) -> int:
+    return min(tensor.tile_cols, tensor.cols - col_tile * tensor.tile_cols)
+
+
+@dataclass(frozen=True, slots=True)
+class Straight:
+    """Straight-line code: issue `loads`, wait, hold the pipe for `use_ps`, post `stores`."""
+
+    loads: tuple[Access, ...]
+    use_ps: int
+    stores: tuple[Access, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamedLoad:
+    """A load of an innermost loop that runs up to `stages` iterations ahead of its reader."""
+
+    access: Access
+    stages: int
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One hold of the pipe in an innermost loop; `waits` and `issues` are numbers of streamed loads."""
+
+    waits: tuple[int, ...]
+    use_ps: int
+    issues: tuple[int, ...]
+    stores: tuple[Access, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MainLoop:
+    """An innermost loop: its streamed loads and the phases of one iteration."""
+
+    slot: int
+    trips: int
+    loads: tuple[StreamedLoad, ...]
+    phases: tuple[Phase, ...]
+    entry_ps: int
+    step_ps: int
+
+
+@dataclass(frozen=True, slots=True)
+class OuterLoop:
+    """A loop around other loops. `bodies` holds the lowered body for every iteration."""
+
+    slot: int
+    bodies: tuple[tuple["Block", ...], ...]
+
+
+Block = Straight | MainLoop | OuterLoop
+
+
+@dataclass(frozen=True, slots=True)
+class LoweredKernel:
+    """Blocks of one CTA, and how many index slots they use; slot 1 on are the grid's indices in order."""
+
+    blocks: tuple[Block, ...]
+    num_slots: int
+
+
+def lower(kernel: Kernel, sm: SmSpec, clock_hz: float, bases: dict[str, int]) -> LoweredKernel:
+    """Tables of phases for one kernel; `bases` gives every tensor's first cache key. Raises GraphError."""
+    return _Lowering(kernel, sm, clock_hz, bases).lowered()
+
+
+class _Lowering:
+    def __init__(self, kernel: Kernel, sm: SmSpec, clock_hz: float, bases: dict[str, int]) -> None:
+        self._kernel = kernel
+        self._bases = bases
+        self._clock_hz = clock_hz
+        self._cost = PipeCost(kernel, sm)
+        self._trips = kernel.trips()
+        self._slots = {index: number for number, index in enumerate(self._trips, start=1)}
+        self._accesses: dict[Tile, Access] = {}
+
+    def lowered(self) -> LoweredKernel:
+        return LoweredKernel(self._blocks(self._kernel.program, {}, at_end=True), 1 + len(self._slots))
+
+    def _blocks(self, nodes: tuple[Node, ...], outer: dict[str, int], *, at_end: bool) -> tuple[Block, ...]:
+        blocks: list[Block] = []
+        straight: list[Task] = []
+        for node in nodes:
+            if isinstance(node, Loop):
+                blocks.extend(self._straight(straight, epilogue=False))
+                straight = []
+                blocks.append(self._loop(node, outer))
+            elif self._runs(node, outer):
+                straight.append(node)
+        blocks.extend(self._straight(straight, epilogue=at_end))
+        return tuple(blocks)
+
+    def _runs(self, task: Task, outer: dict[str, int]) -> bool:
+        if task.guard is None:
+            return True
+        if task.guard.index not in outer:
+            raise GraphError(
+                f"{self._kernel.name}, {task.name}: a guard on {task.guard.index} must stand inside an inner loop of it"
+            )
+        return task.guard.holds(outer[task.guard.index], self._trips[task.guard.index])
+
+    def _straight(self, tasks: list[Task], *, epilogue: bool) -> list[Straight]:
+        """Splits where a load follows arithmetic or a store, so that nothing is loaded before its turn."""
+        groups: list[list[Task]] = [[]]
+        for task in tasks:
+            if isinstance(task.op, Load) and any(not isinstance(t.op, Load) for t in groups[-1]):
+                groups.append([])
+            groups[-1].append(task)
+        return [self._straight_group(group, epilogue=epilogue) for group in groups if group]
+
+    def _straight_group(self, tasks: list[Task], *, epilogue: bool) -> Straight:
+        stores = [task.op for task in tasks if isinstance(task.op, Store)]
+        cycles = self._cost.combined([task.op for task in tasks])
+        if epilogue:
+            elements = sum(store.buffer.rows * store.buffer.cols for store in stores if store.buffer.cols > 1)
+            cycles += elements * self._kernel.cost.epilogue_cycles_per_element
+        return Straight(
+            tuple(self._access(task.op.tile) for task in tasks if isinstance(task.op, Load)),
+            self._ps(cycles),
+            tuple(self._access(store.tile) for store in stores),
+        )
+
+    def _loop(self, loop: Loop, outer: dict[str, int]) -> Block:
+        if any(isinstance(node, Loop) for node in loop.body):
+            bodies: dict[tuple[bool, bool], tuple[Block, ...]] = {}
+            for value in (0, loop.trips - 1, min(1, loop.trips - 1)):
+                kind = value == 0, value == loop.trips - 1
+                if kind not in bodies:
+                    bodies[kind] = self._blocks(loop.body, outer | {loop.index: value}, at_end=False)
+            kinds = ((value == 0, value == loop.trips - 1) for value in range(loop.trips))
+            return OuterLoop(self._slots[loop.index], tuple(bodies[kind] for kind in kinds))
+        tasks = [node for node in loop.body if isinstance(node, Task) and self._runs(node, outer)]
+        return self._main_loop(loop, tasks)
+
+    def _main_loop(self, loop: Loop, tasks: list[Task]) -> MainLoop:
+        loads = [task.op for task in tasks if isinstance(task.op, Load)]
+        groups = _phase_groups(tasks, [load.into for load in loads])
+        arithmetic = [[op for op in group if not isinstance(op, Store)] for group in groups]
+        additive = sum(self._cost.additive(ops) for ops in arithmetic)
+        ratio = self._cost.combined([op for ops in arithmetic for op in ops]) / additive if additive else 1.0
+        phases = []
+        for number, group in enumerate(groups):
+            waits = [i for i, load in enumerate(loads) if _first_reader(groups, load.into) == number]
+            issues = [i for i, load in enumerate(loads) if _last_reader(groups, load.into) == number]
+            stores = tuple(self._access(op.tile) for op in group if isinstance(op, Store))
+            use_ps = self._ps(ratio * self._cost.additive(arithmetic[number]))
+            phases.append(Phase(tuple(waits), use_ps, tuple(issues), stores))
+        return MainLoop(
+            self._slots[loop.index],
+            loop.trips,
+            tuple(StreamedLoad(self._access(load.tile), min(load.into.stages, loop.trips)) for load in loads),
+            tuple(phases),
+            self._ps(self._kernel.cost.entry_cycles),
+            self._ps(self._kernel.cost.step_cycles),
+        )
+
+    def _access(self, tile: Tile) -> Access:
+        if tile not in self._accesses:
+            self._accesses[tile] = Access(tile, self._bases[tile.tensor.name], self._slots)
+        return self._accesses[tile]
+
+    def _ps(self, cycles: float) -> int:
+        return ps_from_cycles(cycles, self._clock_hz)
+
+
+def _phase_groups(tasks: list[Task], loaded: list[Buffer]) -> list[list[Op]]:
+    """Arithmetic and stores of one iteration, split before every op that is the first to read a loaded buffer."""
+    groups: list[list[Op]] = [[]]
+    seen: set[Buffer] = set()
+    for task in tasks:
+        if isinstance(task.op, Load):
+            continue
+        fresh = {buffer for buffer in (*reads(task.op), *writes(task.op)) if buffer in loaded} - seen
+        if fresh and any(not isinstance(op, Fill) for op in groups[-1]):
+            groups.append([])
+        seen |= fresh
+        groups[-1].append(task.op)
+    return groups
+
+
+def _first_reader(groups: list[list[Op]], buffer: Buffer) -> int:
+    return next(number for number, ops in enumerate(groups) if any(buffer in reads(op) for op in ops))
+
+
+def _last_reader(groups: list[list[Op]], buffer: Buffer) -> int:
+    return max(number for number, ops in enumerate(groups) if any(buffer in reads(op) for op in ops))
+
+
+class PipeCost:
+    """Cycles that operations hold an SM's compute pipe: the kernel's constants, else what ideal units need.
+
+    Never less than the busiest unit needs, so no unit is busier than time has passed.
+    """
+
+    def __init__(self, kernel: Kernel, sm: SmSpec) -> None:
+        self._cost = kernel.cost
+        self._warps = kernel.warps
+        self._sm = sm
+        self._flop_per_clk = matmul_flop_per_clk(sm, kernel.compute_dtype)
+
+    def combined(self, ops: Sequence[Op]) -> float:
+        """Cycles of a step: matrix and softmax work overlap as far as the kernel's `overlap` says."""
+        matrix = sum(self._cycles(op) for op in ops if isinstance(op, MatMul))
+        softmax = sum(self._cycles(op) for op in ops if isinstance(op, OnlineSoftmax | RowSoftmax))
+        rest = self.additive(ops) - matrix - softmax
+        step = max(matrix, softmax) + (1 - self._cost.overlap) * min(matrix, softmax) + rest
+        return max(step, *self._unit_cycles(ops))
+
+    def additive(self, ops: Sequence[Op]) -> float:
+        """Cycles of the ops one after another."""
+        return sum(self._cycles(op) for op in ops)
+
+    def _cycles(self, op: Op) -> float:
+        cost, done = self._cost, work(op)
+        match op:
+            case MatMul():
+                return done.flops / (self._flop_per_clk * cost.matmul_efficiency)
+            case OnlineSoftmax(scores=scores) | RowSoftmax(scores=scores):
+                if cost.softmax_cycles_per_score is not None:
+                    return scores.rows * scores.cols * cost.softmax_cycles_per_score
+                return max(done.exps / self._sm.sfu_ops_per_clk, done.fp32_ops / self._sm.fp32_lanes)
+            case Rescale() if cost.rescale_cycles_per_element is not None:
+                return done.fp32_ops * cost.rescale_cycles_per_element
+            case Copy() | Scale() if cost.elementwise_cycles_per_element is not None:
+                return done.fp32_ops * cost.elementwise_cycles_per_element
+            case Fill():
+                return 0.0
+            case _:
+                return done.fp32_ops / self._sm.fp32_lanes
+
+    def _unit_cycles(self, ops: Sequence[Op]) -> tuple[float, float, float, float]:
+        done = [work(op) for op in ops]
+        smem = sum(smem_read_bytes(op, self._warps) + smem_write_bytes(op) for op in ops if not isinstance(op, Store))
+        return (
+            sum(item.flops for item in done) / self._flop_per_clk,
+            sum(item.exps for item in done) / self._sm.sfu_ops_per_clk,
+            sum(item.fp32_ops for op, item in zip(ops, done, strict=True) if not isinstance(op, Fill))
+            / self._sm.fp32_lanes,
+            smem / self._sm.smem_bandwidth_bytes_per_clk,
+        )
+
+
+def matmul_flop_per_clk(sm: SmSpec, dtype: DType) -> int:
+    """Dense matrix FLOP per clock and SM: tensor cores, or a multiply-add a lane for fp32."""
+    return 2 * sm.fp32_lanes if dtype is DType.FP32 else sm.tensor_flop_per_clk[dtype]

@@ -1,0 +1,309 @@
+"""Runs a task graph on NumPy arrays.
+
+Two precisions. "float64": every number is float64, to compare with the definition. "storage": tensors and shared memory
+in the workload's format, matrix operands rounded to it, accumulators and m, ℓ in float32, as tensor cores do it.
+"""
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from gpusim.dtypes import DType
+from gpusim.taskgraph import (
+    Buffer,
+    Copy,
+    Fill,
+    Kernel,
+    Load,
+    LogSumExp,
+    MatMul,
+    Normalise,
+    OnlineSoftmax,
+    Rescale,
+    Role,
+    RowSoftmax,
+    Scale,
+    Space,
+    Step,
+    Store,
+    TaskGraph,
+    Tile,
+    UnrolledCta,
+    unroll,
+)
+from gpusim.taskgraph.ops import reads
+from gpusim.taskgraph.program import HEAD
+from gpusim.taskgraph.unroll import Unroll, block_of
+from gpusim.workloads import AttentionWorkload
+
+Array = npt.NDArray[Any]
+Precision = Literal["float64", "storage"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rescaling:
+    """One row whose running maximum grew: everything summed so far is multiplied by `factor` = e^(old − new)."""
+
+    head: int
+    row: int
+    old_max: float
+    new_max: float
+    factor: float
+
+
+def inputs_for(workload: AttentionWorkload, seed: int, precision: Precision = "float64") -> dict[str, Array]:
+    """Standard normal Q, K and V, each (batch · heads, N, d), rounded to the workload's format if "storage"."""
+    generator = np.random.default_rng(seed)
+    heads = workload.batch * workload.heads
+    shapes = {
+        "Q": (heads, workload.seqlen_q, workload.head_dim),
+        "K": (heads, workload.seqlen_k, workload.head_dim),
+        "V": (heads, workload.seqlen_k, workload.head_dim_v),
+    }
+    dtype = _storage_type(workload.dtype, precision)
+    return {name: generator.standard_normal(shape).astype(dtype) for name, shape in shapes.items()}
+
+
+def execute(
+    graph: TaskGraph,
+    inputs: Mapping[str, Array],
+    *,
+    precision: Precision = "float64",
+    rng: random.Random | None = None,
+    unroller: Unroll = unroll,
+    on_rescale: Callable[[Rescaling], None] | None = None,
+    on_statistics: Callable[[int, int, Array, Array], None] | None = None,
+) -> dict[str, Array]:
+    """Outputs and saved tensors of the graph, each (heads, rows, cols).
+
+    `rng` picks a random legal order of CTAs and of the steps in each; without it program order is used. `on_rescale`
+    sees every row whose maximum grew; `on_statistics(head, first_row, m, l)` sees m and ℓ when a tile is normalised.
+    """
+    memory = _Memory(graph, inputs, precision)
+    observers = _Observers(on_rescale, on_statistics)
+    for number, kernel in enumerate(graph.kernels):
+        coordinates = list(kernel.coordinates())
+        if rng is not None:
+            rng.shuffle(coordinates)
+        for coordinate in coordinates:
+            _Cta(kernel, memory, precision, observers).run(unroller(kernel, coordinate), rng)
+        memory.free_after(number)
+    return memory.results()
+
+
+@dataclass(frozen=True, slots=True)
+class _Observers:
+    on_rescale: Callable[[Rescaling], None] | None
+    on_statistics: Callable[[int, int, Array, Array], None] | None
+
+
+def _storage_type(dtype: DType, precision: Precision) -> npt.DTypeLike:
+    if precision == "float64":
+        return np.float64
+    if dtype is DType.BF16:
+        import ml_dtypes  # only bf16 needs it, and the base install does without
+
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.float32 if dtype is DType.FP32 else np.float16
+
+
+class _Memory:
+    """Device memory: one array a tensor; temporaries are NaN before their first and after their last kernel."""
+
+    def __init__(self, graph: TaskGraph, inputs: Mapping[str, Array], precision: Precision) -> None:
+        self._graph = graph
+        self._precision: Precision = precision
+        self._arrays: dict[str, Array] = {}
+        for tensor in graph.tensors():
+            shape = (tensor.heads, tensor.rows, tensor.cols)
+            if tensor.role is Role.INPUT:
+                if inputs[tensor.name].shape != shape:
+                    raise ValueError(f"{tensor.name} has shape {inputs[tensor.name].shape}, the graph needs {shape}")
+                self._arrays[tensor.name] = inputs[tensor.name].astype(_storage_type(tensor.dtype, precision))
+            else:
+                self._arrays[tensor.name] = np.full(shape, np.nan, _storage_type(tensor.dtype, precision))
+
+    def view(self, tile: Tile, indices: Mapping[str, int]) -> Array:
+        row, col = block_of(tile, indices)
+        matrix: Array = self._arrays[tile.tensor.name][indices[HEAD]]
+        return matrix[row * tile.rows : (row + 1) * tile.rows, col * tile.cols : (col + 1) * tile.cols]
+
+    def free_after(self, kernel_number: int) -> None:
+        later = {t.name for k in self._graph.kernels[kernel_number + 1 :] for t in (*k.loaded(), *k.stored())}
+        for tensor in self._graph.with_role(Role.TEMPORARY):
+            if tensor.name not in later:
+                self._arrays[tensor.name].fill(np.nan)
+
+    def results(self) -> dict[str, Array]:
+        kept = (*self._graph.with_role(Role.OUTPUT), *self._graph.with_role(Role.SAVED))
+        return {tensor.name: self._arrays[tensor.name] for tensor in kept}
+
+
+class _Cta:
+    """On-chip state of one CTA: an array for every stage of every buffer."""
+
+    def __init__(self, kernel: Kernel, memory: _Memory, precision: Precision, observers: _Observers) -> None:
+        self._memory = memory
+        self._observers = observers
+        self._operand = _storage_type(kernel.compute_dtype, precision)
+        self._wide = np.float64 if precision == "float64" else np.float32
+        self._slots: dict[tuple[str, int], Array] = {}
+        for buffer in kernel.buffers:
+            dtype = self._wide if self._is_wide(buffer, kernel) else self._operand
+            for stage in range(buffer.stages):
+                self._slots[buffer.name, stage] = np.full((buffer.rows, buffer.cols), np.nan, dtype)
+
+    @staticmethod
+    def _is_wide(buffer: Buffer, kernel: Kernel) -> bool:
+        return buffer.space is Space.REGISTERS or kernel.accumulators == "smem"
+
+    def run(self, cta: UnrolledCta, rng: random.Random | None) -> None:
+        contents = _contents(cta)
+        pending = [len(content.readers) for content in contents]
+        read_by: dict[int, list[int]] = {}
+        for index, content in enumerate(contents):
+            for number in content.readers:
+                read_by.setdefault(number, []).append(index)
+        for number in _legal_order(cta, rng):
+            self._do(cta.steps[number])
+            for index in read_by.get(number, ()):
+                pending[index] -= 1
+                if pending[index] == 0:
+                    self._poison(contents[index].slot)
+
+    def _poison(self, slot: tuple[str, int]) -> None:
+        self._slots[slot] = np.full_like(self._slots[slot], np.nan)
+
+    def _do(self, step: Step) -> None:  # one arm an operation: the meaning of the whole language on one screen
+        at = lambda buffer: self._slots[buffer.name, step.stages[buffer.name]]  # noqa: E731
+        with np.errstate(invalid="ignore", divide="ignore"):
+            match step.task.op:
+                case Load(tile=tile, into=buffer):
+                    self._put(step, buffer, self._memory.view(tile, step.indices))
+                case Store(buffer=buffer, tile=tile):
+                    target = self._memory.view(tile, step.indices)
+                    target[...] = at(buffer)[: target.shape[0], : target.shape[1]]
+                case MatMul(a=a, b=b, out=out, transpose_b=transpose_b, accumulate=accumulate, scale=scale):
+                    left, right = self._rounded(at(a)), self._rounded(at(b))
+                    right = right.T if transpose_b else right
+                    inner = min(left.shape[1], right.shape[0])
+                    product = left[:, :inner] @ right[:inner] * self._wide(scale)
+                    if accumulate:
+                        at(out)[: product.shape[0], : product.shape[1]] += product
+                    else:
+                        self._put(step, out, product)
+                case Scale(buffer=buffer, factor=factor):
+                    at(buffer)[...] = at(buffer).astype(self._wide) * self._wide(factor)
+                case Fill(buffer=buffer, value=value):
+                    self._put(step, buffer, np.full((buffer.rows, buffer.cols), value))
+                case Copy(src=src, dst=dst, transpose=transpose, scale=scale):
+                    content = at(src).astype(self._wide) * self._wide(scale)
+                    self._put(step, dst, content.T if transpose else content)
+                case OnlineSoftmax():
+                    self._online_softmax(step, step.task.op)
+                case Rescale(out=out, alpha=alpha):
+                    rows = min(len(at(out)), len(at(alpha)))
+                    at(out)[:rows] *= at(alpha)[:rows]
+                case Normalise(out=out, l=total):
+                    rows = min(len(at(out)), len(at(total)))
+                    at(out)[:rows] /= at(total)[:rows]
+                case LogSumExp(m=m, l=total, lse=lse):
+                    self._put(step, lse, at(m) + np.log(at(total)))
+                case RowSoftmax(scores=scores):
+                    wide = at(scores).astype(self._wide)
+                    weights = np.exp(wide - wide.max(axis=1, keepdims=True))
+                    at(scores)[...] = weights / weights.sum(axis=1, keepdims=True)
+        if isinstance(step.task.op, Normalise):
+            self._report_statistics(step)
+
+    def _put(self, step: Step, buffer: Buffer, content: Array) -> None:
+        slot = buffer.name, step.stages[buffer.name]
+        self._slots[slot] = np.array(content, dtype=self._slots[slot].dtype)
+
+    def _rounded(self, operand: Array) -> Array:
+        """An operand as the matrix unit sees it: rounded to the workload's format, multiplied and summed wide."""
+        return operand.astype(self._operand).astype(self._wide)
+
+    def _online_softmax(self, step: Step, op: OnlineSoftmax) -> None:
+        at = lambda buffer: self._slots[buffer.name, step.stages[buffer.name]]  # noqa: E731
+        scores = at(op.scores)
+        rows = len(scores)
+        old = at(op.m)[:rows]
+        new = np.maximum(old, scores.max(axis=1, keepdims=True))
+        alpha = np.exp(old - new)
+        weights = np.exp(scores - new)
+        self._report_rescales(step, op, old, new, alpha)
+        scores[...] = weights
+        at(op.l)[:rows] = at(op.l)[:rows] * alpha + weights.sum(axis=1, keepdims=True)
+        at(op.m)[:rows] = new
+        self._put(step, op.alpha, alpha)
+
+    def _report_rescales(self, step: Step, op: OnlineSoftmax, old: Array, new: Array, alpha: Array) -> None:
+        if self._observers.on_rescale is None:
+            return
+        first = self._first_row(step, op.scores.rows)
+        for row in np.flatnonzero(np.isfinite(old[:, 0]) & (new[:, 0] > old[:, 0])):
+            values = (float(x[row, 0]) for x in (old, new, alpha))
+            self._observers.on_rescale(Rescaling(step.indices[HEAD], first + int(row), *values))
+
+    def _report_statistics(self, step: Step) -> None:
+        names = {name for name, _ in self._slots}
+        if self._observers.on_statistics is None or not {"m", "l"} <= names:
+            return
+        m, total = (self._slots[name, step.stages[name]][:, 0] for name in ("m", "l"))
+        first = self._first_row(step, len(m))
+        self._observers.on_statistics(step.indices[HEAD], first, m.copy(), total.copy())
+
+    @staticmethod
+    def _first_row(step: Step, tile_rows: int) -> int:
+        block = step.indices.get("m", step.indices.get("i", 0))
+        return block * tile_rows
+
+
+@dataclass(slots=True)
+class _Content:
+    """What one stage holds between two overwrites, and the steps that read it."""
+
+    slot: tuple[str, int]
+    readers: list[int]
+
+
+def _contents(cta: UnrolledCta) -> list[_Content]:
+    """Every content of every stage that is read at all: once its readers have run, nobody needs it."""
+    current: dict[tuple[str, int], _Content] = {}
+    contents = []
+    for step in cta.steps:
+        for slot in step.overwrites:
+            current[slot] = _Content(slot, [])
+            contents.append(current[slot])
+        for buffer in reads(step.task.op):
+            slot = buffer.name, step.stages[buffer.name]
+            if slot in current:
+                current[slot].readers.append(step.number)
+    return [content for content in contents if content.readers]
+
+
+def _legal_order(cta: UnrolledCta, rng: random.Random | None) -> list[int]:
+    """Step numbers in program order, or in a random order that keeps every edge."""
+    if rng is None:
+        return [step.number for step in cta.steps]
+    waiting = {step.number: 0 for step in cta.steps}
+    after: dict[int, list[int]] = {step.number: [] for step in cta.steps}
+    for before, later in sorted(cta.edges):
+        waiting[later] += 1
+        after[before].append(later)
+    ready = [number for number, count in waiting.items() if count == 0]
+    order = []
+    while ready:
+        number = ready.pop(rng.randrange(len(ready)))
+        order.append(number)
+        for later in after[number]:
+            waiting[later] -= 1
+            if waiting[later] == 0:
+                ready.append(later)
+    return order
+

@@ -1,0 +1,47 @@
+"""Q, K, V, O and log-sum-exp as tensors, cut into the tiles a schedule works on."""
+
+from gpusim.dtypes import DType
+from gpusim.taskgraph import Role, Tensor
+from gpusim.workloads import AttentionWorkload
+
+
+def matrix(
+    name: str, workload: AttentionWorkload, shape: tuple[int, int], role: Role, tile: tuple[int, int]
+) -> Tensor:
+    """One rows × cols matrix a batch entry and head, in the workload's format."""
+    heads = workload.batch * workload.heads
+    return Tensor(name, heads, *shape, workload.dtype, role, *tile)
+
+
+def queries(workload: AttentionWorkload, tile_rows: int) -> Tensor:
+    """Q, (batch · heads, seqlen_q, head_dim)."""
+    d = workload.head_dim
+    return matrix("Q", workload, (workload.seqlen_q, d), Role.INPUT, (tile_rows, d))
+
+
+def keys(workload: AttentionWorkload, tile_rows: int) -> Tensor:
+    """K, (batch · heads, seqlen_k, head_dim)."""
+    d = workload.head_dim
+    return matrix("K", workload, (workload.seqlen_k, d), Role.INPUT, (tile_rows, d))
+
+
+def values(workload: AttentionWorkload, tile_rows: int) -> Tensor:
+    """V, (batch · heads, seqlen_k, head_dim_v)."""
+    d = workload.head_dim_v
+    return matrix("V", workload, (workload.seqlen_k, d), Role.INPUT, (tile_rows, d))
+
+
+def output(workload: AttentionWorkload, tile_rows: int) -> Tensor:
+    """O, (batch · heads, seqlen_q, head_dim_v)."""
+    d = workload.head_dim_v
+    return matrix("O", workload, (workload.seqlen_q, d), Role.OUTPUT, (tile_rows, d))
+
+
+def row_values(name: str, workload: AttentionWorkload, dtype: DType, role: Role, tile_rows: int) -> Tensor:
+    """One number a query row, (batch · heads, seqlen_q, 1)."""
+    return Tensor(name, workload.batch * workload.heads, workload.seqlen_q, 1, dtype, role, tile_rows, 1)
+
+
+def softmax_scale(workload: AttentionWorkload) -> float:
+    """1/√d, the factor on the scores."""
+    return float(workload.head_dim**-0.5)

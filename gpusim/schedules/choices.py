@@ -1,0 +1,55 @@
+"""What a schedule leaves open: tiles, stages, warps, where accumulators live."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class FlashChoices(BaseModel):
+    """Choices of a FlashAttention schedule.
+
+    `tile_q` and `tile_kv` are rows of a Q and of a K/V tile; `stages` buffers a streamed tile has; `fold_scale`
+    multiplies 1/√d into Q once instead of into every score tile. `grain` loop steps of the real kernel stand behind one
+    step of the graph. `partials` is where the FA-1 order keeps O between K/V blocks: "output" re-reads and re-writes O
+    itself in its own format, "fp32" uses a wide scratch tensor. `accumulator_bytes` is the machine's accumulator size;
+    `ctas_per_sm` pins the residency of a released kernel.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    tile_q: int = Field(gt=0)
+    tile_kv: int = Field(gt=0)
+    warps: int = Field(default=4, gt=0)
+    stages: int = Field(default=1, gt=0)
+    accumulators: Literal["smem", "registers"] = "registers"
+    fold_scale: bool = False
+    grain: int = Field(default=1, gt=0)
+    partials: Literal["output", "fp32"] = "output"
+    accumulator_bytes: int = Field(default=4, gt=0)
+    ctas_per_sm: int | None = Field(default=None, gt=0)
+
+
+PreparePass = Literal["copy_q", "copy_k", "copy_v", "transpose_k", "scale_q", "scale_k"]
+
+
+class NaiveChoices(BaseModel):
+    """Choices of the three-kernel schedule.
+
+    `tile_q` × `tile_kv` is a tile of the scores; `softmax_rows` rows make one CTA group of the row softmax (`tile_q`
+    is a multiple of it); `prepare` lists the passes over Q, K and V that a framework runs first. Where no pass scales
+    Q or K, 1/√d is multiplied into the scores. With `accumulators` in smem, K (then V) stays in shared memory and Q,
+    S, P and O pass in row tiles.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    tile_q: int = Field(gt=0)
+    tile_kv: int = Field(gt=0)
+    warps: int = Field(default=8, gt=0)
+    stages: int = Field(default=2, gt=0)
+    accumulators: Literal["smem", "registers"] = "registers"
+    fold_scale: bool = False
+    softmax_rows: int = Field(default=32, gt=0)
+    prepare: tuple[PreparePass, ...] = ()
+    accumulator_bytes: int = Field(default=4, gt=0)
+    ctas_per_sm: int | None = Field(default=None, gt=0)

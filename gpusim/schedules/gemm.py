@@ -1,0 +1,85 @@
+"""Matrix-multiply kernels: one CTA an output tile, or one operand stationary in shared memory."""
+
+from typing import Literal
+
+from gpusim.taskgraph import Fill, Kernel, KernelBuilder, KernelCost, MatMul, Tensor
+
+
+def tiled_gemm(
+    name: str,
+    a: Tensor,
+    b: Tensor,
+    out: Tensor,
+    *,
+    tile_rows: int,
+    tile_cols: int,
+    transpose_b: bool,
+    scale: float = 1.0,
+    warps: int,
+    stages: int,
+    cost: KernelCost | None,
+    ctas_per_sm: int | None,
+) -> Kernel:
+    """out = scale · a · b (or a · bᵀ): a grid of tile_rows × tile_cols output tiles, a loop over the inner dimension.
+
+    The inner dimension advances by one tile column of `a` a step.
+    """
+    cta = KernelBuilder(
+        name,
+        grid=[("n", -(-out.cols // tile_cols)), ("m", -(-out.rows // tile_rows)), ("head", out.heads)],
+        warps=warps,
+        compute_dtype=out.dtype,
+    )
+    step = a.tile_cols
+    steps = a.col_tiles
+    stages = min(stages, steps)
+    a_rows, b_cols = tile_rows // a.tile_rows, tile_cols // (b.tile_rows if transpose_b else b.tile_cols)
+    a_buffer = cta.buffer("A", tile_rows, step, stages=stages)
+    b_buffer = cta.buffer("B", *((tile_cols, step) if transpose_b else (step, tile_cols)), stages=stages)
+    sums = cta.accumulator("C", tile_rows, tile_cols)
+    if steps > 1:
+        cta.do("C = 0", Fill(sums, 0.0))
+    with cta.loop("k", steps):
+        cta.load(a.tile(row="m", col="k", row_tiles=a_rows), a_buffer)
+        if transpose_b:
+            cta.load(b.tile(row="n", col="k", row_tiles=b_cols), b_buffer)
+        else:
+            cta.load(b.tile(row="k", col="n", col_tiles=b_cols), b_buffer)
+        cta.do("C += A B", MatMul(a_buffer, b_buffer, sums, transpose_b, accumulate=steps > 1, scale=scale))
+    cta.store(
+        sums,
+        out.tile(row="m", col="n", row_tiles=tile_rows // out.tile_rows, col_tiles=tile_cols // out.tile_cols),
+    )
+    return cta.build(cost=cost, ctas_per_sm=ctas_per_sm)
+
+
+def stationary_gemm(
+    name: str,
+    a: Tensor,
+    b: Tensor,
+    out: Tensor,
+    *,
+    transpose_b: bool,
+    scale: float,
+    warps: int,
+    accumulators: Literal["smem", "registers"],
+    accumulator_bytes: int,
+) -> Kernel:
+    """out = scale · a · b (or a · bᵀ) with the whole of `b` held in shared memory and row tiles of `a` passing by."""
+    cta = KernelBuilder(
+        name,
+        grid=[("head", out.heads)],
+        warps=warps,
+        compute_dtype=out.dtype,
+        accumulators=accumulators,
+        accumulator_bytes=accumulator_bytes,
+    )
+    b_buffer = cta.buffer("B", b.rows, b.cols)
+    a_buffer = cta.buffer("A", a.tile_rows, a.cols)
+    sums = cta.accumulator("C", out.tile_rows, out.cols)
+    cta.load(b.tile(row_tiles=b.row_tiles, col_tiles=b.col_tiles), b_buffer)
+    with cta.loop("m", a.row_tiles):
+        cta.load(a.tile(row="m", col_tiles=a.col_tiles), a_buffer)
+        cta.do("C = A B", MatMul(a_buffer, b_buffer, sums, transpose_b, scale=scale))
+        cta.store(sums, out.tile(row="m", col_tiles=out.col_tiles))
+    return cta.build()

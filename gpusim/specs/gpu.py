@@ -1,0 +1,88 @@
+"""A whole GPU as frozen values: SMs, memory, launch costs, power, and where every number comes from."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Field
+
+from gpusim.errors import UnsupportedError
+from gpusim.specs.memory import MemorySpec
+from gpusim.specs.sm import SmSpec
+from gpusim.strict_yaml import STRICT, NonNegativeNumber, PositiveNumber
+
+Architecture = Literal["volta", "turing", "ampere", "ada", "hopper", "canvas"]
+SourceKind = Literal["datasheet", "measured", "derived", "assumed", "fitted"]
+Text = Annotated[str, Field(min_length=1)]
+
+
+class LaunchSpec(BaseModel):
+    """Cost of starting kernels.
+
+    `isolated_ns`: from the call to the first CTA on an idle GPU. `stream_ns`: per kernel queued behind another.
+    `graph_ns`: per dependent node of a CUDA graph. `ctas_per_s`: CTAs the whole GPU can start.
+    """
+
+    model_config = STRICT
+
+    isolated_ns: NonNegativeNumber
+    stream_ns: NonNegativeNumber
+    graph_ns: NonNegativeNumber
+    ctas_per_s: PositiveNumber
+
+
+class PowerSpec(BaseModel):
+    """Power limit of the board in W."""
+
+    model_config = STRICT
+
+    limit_w: PositiveNumber
+
+
+class Source(BaseModel):
+    """Where a number comes from: how it was obtained, and the document, measurement or reasoning behind it."""
+
+    model_config = STRICT
+
+    kind: SourceKind
+    source: Text
+
+
+class GpuSpec(BaseModel):
+    """One GPU. `product` is the vendor's name of the board; `sources` maps dotted paths to origins."""
+
+    model_config = STRICT
+
+    name: Text
+    product: Text
+    architecture: Architecture
+    compute_capability: Text
+    sm: SmSpec
+    memory: MemorySpec
+    launch: LaunchSpec
+    power: PowerSpec | None
+    sources: dict[str, Source]
+
+    @property
+    def smem_bandwidth_bytes_per_s(self) -> float:
+        """Shared-memory bandwidth of all SMs together at the boost clock, bytes/s."""
+        return self.sm.count * self.sm.smem_bandwidth_bytes_per_clk * self.sm.clock_hz
+
+    @property
+    def fp32_peak_flop_per_s(self) -> float:
+        """FP32 multiply-adds outside the tensor cores at the boost clock, FLOP/s (two per lane and clock)."""
+        return 2 * self.sm.count * self.sm.fp32_lanes * self.sm.clock_hz
+
+    @property
+    def sfu_peak_ops_per_s(self) -> float:
+        """Exponentials per second on the special-function units at the boost clock."""
+        return self.sm.count * self.sm.sfu_ops_per_clk * self.sm.clock_hz
+
+    def tensor_peak_flop_per_s(self, dtype: str, clock_hz: float | None = None) -> float:
+        """Dense tensor-core peak in FLOP/s at `clock_hz` (Hz), by default the boost clock.
+
+        Raises UnsupportedError when the tensor cores do not take this number format.
+        """
+        rate = self.sm.tensor_flop_per_clk.get(dtype)
+        if rate is None:
+            formats = ", ".join(self.sm.tensor_flop_per_clk) or "nothing"
+            raise UnsupportedError(f"the tensor cores of {self.name} do not take {dtype}", f"they take {formats}")
+        return rate * self.sm.count * (self.sm.clock_hz if clock_hz is None else clock_hz)

@@ -1,0 +1,30 @@
+"""How far a real kernel is from ideal hardware: cycles and shares, all zero or one for an ideal kernel.
+
+The values live, with their sources, in `gpusim/implementations`. Cycles are clocks of one SM.
+"""
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class KernelCost(BaseModel):
+    """Timing constants of one kernel on one architecture.
+
+    `matmul_efficiency` is the share of the dense tensor rate that its instructions reach; `softmax_cycles_per_score`,
+    `rescale_cycles_per_element`, `elementwise_cycles_per_element` (copies and scales) and
+    `epilogue_cycles_per_element` occupy the SM's compute pipe (None: what ideal units need);
+    `overlap` is the hidden share of the smaller of matrix and softmax work of one step. `entry_cycles` delays the
+    first step each time a main loop is entered, and `step_cycles` follows every step; neither occupies the pipe.
+    `hbm_efficiency` scales the HBM rate that this kernel's access pattern reaches.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    matmul_efficiency: float = Field(default=1.0, gt=0, le=1)
+    softmax_cycles_per_score: float | None = Field(default=None, gt=0)
+    rescale_cycles_per_element: float | None = Field(default=None, ge=0)
+    elementwise_cycles_per_element: float | None = Field(default=None, gt=0)
+    epilogue_cycles_per_element: float = Field(default=0.0, ge=0)
+    overlap: float = Field(default=0.0, ge=0, le=1)
+    entry_cycles: float = Field(default=0.0, ge=0)
+    step_cycles: float = Field(default=0.0, ge=0)
+    hbm_efficiency: float = Field(default=1.0, gt=0, le=1)

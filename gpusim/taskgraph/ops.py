@@ -1,0 +1,196 @@
+"""The closed set of operations. Each says which buffers it reads and writes, and how much work it is.
+
+Work is counted as tensor FLOPs (2 a multiply-add), exponentials, and FP32 instructions an element; the counts
+of the softmax are those of the FlashAttention forward inner loop: a maximum, a fused scale-subtract, an add and half
+a conversion a score. Time is not here.
+"""
+
+from dataclasses import dataclass, field
+
+from gpusim.taskgraph.tensors import Buffer, Tile
+
+FP32_OPS_PER_SCORE = 3.5
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Asynchronous copy of a tile from device memory into a buffer."""
+
+    tile: Tile
+    into: Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Posted copy of a buffer to a tile in device memory."""
+
+    buffer: Buffer
+    tile: Tile
+
+
+@dataclass(frozen=True, slots=True)
+class MatMul:
+    """out (+)= scale · a · b, or a · bᵀ. Operands are rounded to the workload's format, sums stay wide."""
+
+    a: Buffer
+    b: Buffer
+    out: Buffer
+    transpose_b: bool = False
+    accumulate: bool = False
+    scale: float = 1.0
+
+    @property
+    def flops(self) -> int:
+        """FLOPs of whole tiles: padding is computed and paid for."""
+        return 2 * self.a.rows * self.a.cols * self.out.cols
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """buffer *= factor."""
+
+    buffer: Buffer
+    factor: float
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """buffer = value everywhere."""
+
+    buffer: Buffer
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """dst = src, or its transpose; the elementwise pass of the copy kernels."""
+
+    src: Buffer
+    dst: Buffer
+    transpose: bool = False
+    scale: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class OnlineSoftmax:
+    """One tile of the running softmax, in place: m' = max(m, rowmax S); S ← e^(S − m'); ℓ ← ℓ·e^(m − m') + rowsum S.
+
+    `alpha` receives e^(m − m'), the factor that the running output still has to be multiplied with.
+    """
+
+    scores: Buffer
+    m: Buffer
+    l: Buffer  # noqa: E741 - ℓ is the paper's name
+    alpha: Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class Rescale:
+    """out *= alpha, row by row."""
+
+    out: Buffer
+    alpha: Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class Normalise:
+    """out /= l, row by row."""
+
+    out: Buffer
+    l: Buffer  # noqa: E741
+
+
+@dataclass(frozen=True, slots=True)
+class LogSumExp:
+    """lse = m + log l, row by row."""
+
+    m: Buffer
+    l: Buffer  # noqa: E741
+    lse: Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class RowSoftmax:
+    """Softmax of whole rows, in place."""
+
+    scores: Buffer
+
+
+Op = Load | Store | MatMul | Scale | Fill | Copy | OnlineSoftmax | Rescale | Normalise | LogSumExp | RowSoftmax
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Work of one op on whole tiles: FLOPs, exponentials, FP32 instructions, elements touched."""
+
+    flops: int = 0
+    exps: int = 0
+    fp32_ops: float = 0.0
+    smem_read_bytes: int = field(default=0)
+
+
+def reads(op: Op) -> tuple[Buffer, ...]:
+    """Buffers whose content the op needs."""
+    match op:
+        case Load() | Fill():
+            return ()
+        case Store(buffer=buffer) | Scale(buffer=buffer):
+            return (buffer,)
+        case MatMul(a=a, b=b, out=out, accumulate=accumulate):
+            return (a, b, out) if accumulate else (a, b)
+        case Copy(src=src):
+            return (src,)
+        case OnlineSoftmax(scores=scores, m=m, l=l_):
+            return (scores, m, l_)
+        case Rescale(out=out, alpha=alpha):
+            return (out, alpha)
+        case Normalise(out=out, l=l_):
+            return (out, l_)
+        case LogSumExp(m=m, l=l_):
+            return (m, l_)
+        case RowSoftmax(scores=scores):
+            return (scores,)
+
+
+def writes(op: Op) -> tuple[Buffer, ...]:
+    """Buffers whose content the op changes."""
+    match op:
+        case Load(into=into):
+            return (into,)
+        case Store():
+            return ()
+        case MatMul(out=out) | Rescale(out=out) | Normalise(out=out):
+            return (out,)
+        case Scale(buffer=buffer) | Fill(buffer=buffer):
+            return (buffer,)
+        case Copy(dst=dst):
+            return (dst,)
+        case OnlineSoftmax(scores=scores, m=m, l=l_, alpha=alpha):
+            return (scores, m, l_, alpha)
+        case LogSumExp(lse=lse):
+            return (lse,)
+        case RowSoftmax(scores=scores):
+            return (scores,)
+
+
+def work(op: Op) -> Work:
+    """FLOPs, exponentials and FP32 instructions of one op on whole tiles."""
+    match op:
+        case MatMul():
+            return Work(flops=op.flops)
+        case Scale(buffer=buffer) | Fill(buffer=buffer):
+            return Work(fp32_ops=buffer.rows * buffer.cols)
+        case Copy(src=src):
+            return Work(fp32_ops=src.rows * src.cols)
+        case OnlineSoftmax(scores=scores):
+            count = scores.rows * scores.cols
+            return Work(exps=count + scores.rows, fp32_ops=FP32_OPS_PER_SCORE * count)
+        case RowSoftmax(scores=scores):
+            count = scores.rows * scores.cols
+            return Work(exps=count, fp32_ops=FP32_OPS_PER_SCORE * count)
+        case Rescale(out=out) | Normalise(out=out):
+            return Work(fp32_ops=out.rows * out.cols)
+        case LogSumExp(lse=lse):
+            return Work(fp32_ops=lse.rows)
+        case Load() | Store():
+            return Work()

@@ -1,0 +1,85 @@
+"""The attention problem: O = softmax(Q Kᵀ / √d) V over a batch of heads."""
+
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from gpusim.dtypes import DType
+
+Pass = Literal["fwd", "bwd", "fwd_bwd"]
+
+_PASS_FLOP_FACTOR = {"fwd": 1.0, "bwd": 2.5, "fwd_bwd": 3.5}
+
+
+class AttentionWorkload(BaseModel):
+    """Shape, number format and options of one attention call.
+
+    Q is (batch, heads, seqlen_q, head_dim); K and V have `kv_heads` heads and `seqlen_k` rows. Sizes are counts.
+    `kv_heads` and `head_dim_v` follow `heads` and `head_dim` when they are not given; `mask` is "none" or the name
+    of a mask; `window` is a sliding-window width or None. `save_lse` also writes log-sum-exp, 4 bytes a row and head.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    batch: int = Field(gt=0)
+    heads: int = Field(gt=0)
+    kv_heads: int = Field(gt=0)
+    seqlen_q: int = Field(gt=0)
+    seqlen_k: int = Field(gt=0)
+    head_dim: int = Field(gt=0)
+    head_dim_v: int = Field(gt=0)
+    dtype: DType = Field(default=DType.FP16, strict=False)
+    pass_: Pass = Field(default="fwd", alias="pass")
+    causal: bool = False
+    window: int | None = Field(default=None, gt=0)
+    dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
+    mask: str = "none"
+    save_lse: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _follow_query_side(cls, values: object) -> object:
+        if not isinstance(values, dict):
+            return values
+        filled = dict(values)
+        for name, origin in (("kv_heads", "heads"), ("head_dim_v", "head_dim")):
+            if filled.get(name) is None and origin in filled:
+                filled[name] = filled[origin]
+        return filled
+
+    @model_validator(mode="after")
+    def _heads_divide(self) -> Self:
+        if self.heads % self.kv_heads:
+            raise ValueError(f"heads = {self.heads} is not a multiple of kv_heads = {self.kv_heads}")
+        return self
+
+    @property
+    def flops(self) -> int:
+        """FLOPs by the convention of the published benchmarks: forward 4·B·H·Nq·Nk·d, halved when causal,
+        backward 2.5 times that, both 3.5 times (Dao-AILab/flash-attention benchmark scripts)."""
+        forward = 2 * self.batch * self.heads * self.seqlen_q * self.seqlen_k * (self.head_dim + self.head_dim_v)
+        return round(forward * _PASS_FLOP_FACTOR[self.pass_] * (0.5 if self.causal else 1.0))
+
+    @property
+    def exps(self) -> int:
+        """Exponentials of the forward softmax: one a score, half of them when causal."""
+        scores = self.batch * self.heads * self.seqlen_q * self.seqlen_k
+        return scores // 2 if self.causal else scores
+
+    @property
+    def input_bytes(self) -> int:
+        """Bytes of Q, K and V."""
+        rows = self.batch * self.heads * self.seqlen_q * self.head_dim
+        kv_rows = self.batch * self.kv_heads * self.seqlen_k * (self.head_dim + self.head_dim_v)
+        return (rows + kv_rows) * self.dtype.size_bytes
+
+    @property
+    def output_bytes(self) -> int:
+        """Bytes of O, and of log-sum-exp (fp32, one a row and head) when it is saved."""
+        rows = self.batch * self.heads * self.seqlen_q
+        return rows * self.head_dim_v * self.dtype.size_bytes + (4 * rows if self.save_lse else 0)
+
+    @property
+    def compulsory_bytes(self) -> int:
+        """Bytes that must move once whatever the schedule: inputs read, outputs written."""
+        return self.input_bytes + self.output_bytes

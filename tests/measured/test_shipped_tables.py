@@ -1,0 +1,137 @@
+"""The committed tables: nothing lost on reading, and one verdict for every row."""
+
+import csv
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from gpusim.datafiles import measured_dir
+from gpusim.errors import MeasuredError
+from gpusim.measured import MeasuredRow, find_measured, measured_names, read_measured, verdict
+from gpusim.measured.trust import read_trust_list
+
+
+def rows_of(name: str) -> tuple[MeasuredRow, ...]:
+    return read_measured(find_measured(name)).rows
+
+
+@pytest.mark.parametrize("name", measured_names())
+def test_each_data_line_is_exactly_one_row_or_one_skip(name: str) -> None:
+    """Rows are conserved, and each carries the line its record starts on."""
+    path = find_measured(name)
+    with path.open(encoding="utf-8", newline="") as lines:
+        records = sum(1 for _ in csv.reader(lines)) - 1
+    file = read_measured(path)
+    assert sorted([row.line for row in file.rows] + [skip.line for skip in file.skipped]) == list(range(2, records + 2))
+
+
+@pytest.mark.parametrize("name", measured_names())
+def test_the_committed_tables_are_read_without_a_skip(name: str) -> None:
+    """What we ship, we can read."""
+    assert read_measured(find_measured(name)).skipped == ()
+
+
+def test_all_sequence_lengths_of_the_fa1_forward_table_are_read() -> None:
+    """Table 18 (no dropout, no mask) gives flash1 from N = 128 to 64k, and PyTorch until memory ends."""
+    plain = [row for row in rows_of("fa1_paper_a100_fwd") if not row.workload.dropout and row.workload.mask == "none"]
+    by_kernel = {
+        kernel: [row.workload.seqlen_q for row in plain if row.kernel == kernel]
+        for kernel in ("flash1", "pytorch_naive")
+    }
+    assert by_kernel["flash1"] == [128 << i for i in range(10)]
+    assert by_kernel["pytorch_naive"] == [128 << i for i in range(7)]
+
+
+def test_a_known_point_of_the_fa1_forward_table() -> None:
+    """PyTorch at N = 1,024 takes 1.27 ms on the 40 GB card, under the paper's own stack."""
+    (row,) = (
+        row
+        for row in rows_of("fa1_paper_a100_fwd")
+        if row.kernel == "pytorch_naive"
+        and (row.workload.seqlen_q, row.workload.dropout, row.workload.mask) == (1024, 0.0, "none")
+    )
+    assert (row.latency_ms, row.gpu, row.conditions.stack) == (1.27, "a100_sxm4_40gb", "fa1_paper")
+    assert (row.workload.batch, row.workload.heads, row.workload.head_dim) == (16, 8, 64)
+
+
+def test_the_memory_table_holds_counters_without_latency() -> None:
+    """Footprints are compared as memory, in MiB."""
+    first = rows_of("fa1_paper_a100_memory")[0]
+    assert (first.latency_ms, first.counters) == (None, {"memory_mb": 36.0})
+
+
+def test_every_shipped_row_has_a_rule() -> None:
+    """No row of a committed table falls through the trust list."""
+    open_rows = [
+        (name, row.line)
+        for name in measured_names()
+        for row in rows_of(name)
+        if verdict(row).reason == "not on the trust list"
+    ]
+    assert open_rows == []
+
+
+def test_every_trust_rule_decides_a_row() -> None:
+    """A rule that no row reaches is a slip in its selectors."""
+    rules = read_trust_list(measured_dir() / "trust.csv")
+    rows = [row for name in measured_names() for row in rows_of(name)]
+    deciding = {next(index for index, rule in enumerate(rules) if rule.fits(row)) for row in rows}
+    assert deciding == set(range(len(rules)))
+
+
+@pytest.mark.parametrize(
+    ("name", "kernel", "counted"),
+    [
+        # Four tables (dropout x mask): PyTorch keeps N >= 512, flash1 what takes 0.15 ms or more (N >= 512).
+        ("fa1_paper_a100_fwd", "pytorch_naive", 26 - 4 * 2),
+        ("fa1_paper_a100_fwd", "flash1", 40 - 4 * 2),
+        ("fa1_paper_a100_fwd", "flash1_block_sparse", 0),
+        # Three tables of N = 512, 1,024 and 2,048; dropout with mask is out.
+        ("fa1_paper_a100_fwd", "megatron_fused_softmax", 3 * 3),
+        # 24 labels less the three under the legend.
+        ("fa2_paper_a100_fwd_bwd", "flash2", 21),
+        ("fa3_h100_fp16_fwd", "flash3", 23),
+        ("fa3_h100_fp16_fwd", "pytorch_naive", 20),
+    ],
+)
+def test_rows_that_count(name: str, kernel: str, counted: int) -> None:
+    """The published rows that an error figure is made of, counted by hand."""
+    assert sum(verdict(row).counts for row in rows_of(name) if row.kernel == kernel) == counted
+
+
+def test_unaligned_xformers_rows_do_not_count() -> None:
+    """N = 82 and 197 take slow kernels that no model here stands for."""
+    reasons = Counter(
+        verdict(row).reason for row in rows_of("xformers_a100_fwd_2022-12") if row.workload.seqlen_q in (82, 197)
+    )
+    assert len(reasons) == 1
+    assert "unaligned" in next(iter(reasons))
+
+
+def test_rows_of_other_files_do_not_count(tmp_path: Path) -> None:
+    """Trust is given file by file."""
+    path = tmp_path / "mine.csv"
+    path.write_text(
+        "gpu,kernel,pass,batch,heads,seqlen_q,seqlen_k,head_dim,latency_ms\nA100,flash2,fwd,1,8,512,512,64,1\n",
+        encoding="utf-8",
+    )
+    judged = verdict(read_measured(path).rows[0])
+    assert (judged.counts, judged.reason) == (False, "not on the trust list")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("f.csv,,,,,,,,,,maybe,why", "neither yes nor no"),
+        ("f.csv,,,,,,,,,,no,", "reason is blank"),
+        ("f.csv,,,,,,>512,,,,no,why", "seqlen = '>512' is no selector"),
+    ],
+)
+def test_a_faulty_trust_rule_is_an_error_with_its_line(tmp_path: Path, line: str, message: str) -> None:
+    """A slip in the list must not change what counts."""
+    header = (measured_dir() / "trust.csv").read_text(encoding="utf-8").splitlines()[0]
+    path = tmp_path / "trust.csv"
+    path.write_text(f"{header}\n{line}\n", encoding="utf-8")
+    with pytest.raises(MeasuredError, match=f"line 2: .*{message}"):
+        read_trust_list(path)
