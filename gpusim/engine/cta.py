@@ -189,20 +189,14 @@ class CtaSlot:
 
     def _load(self, access: Access) -> int:
         """Asks for every tile of an access now; returns when the last is usable."""
-        base, pieces = access.pieces(self._indices)
-        now, sm, read = self._env.now, self._sm.number, self._machine.memory.read
-        if len(pieces) == 1:
-            offset, size_bytes = pieces[0]
-            return read(now, sm, base + offset, size_bytes)
-        return max([read(now, sm, base + offset, size_bytes) for offset, size_bytes in pieces])
+        base, tiles = access.tiles(self._indices)
+        return self._machine.memory.read(self._env.now, self._sm.number, base, tiles)
 
     def _store(self, access: Access) -> None:
-        base, pieces = access.pieces(self._indices)
-        now, write = self._env.now, self._machine.memory.write
-        for offset, size_bytes in pieces:
-            accepted = write(now, base + offset, size_bytes)
-            if accepted > self._accepted_ps:
-                self._accepted_ps = accepted
+        base, tiles = access.tiles(self._indices)
+        accepted = self._machine.memory.write(self._env.now, base, tiles)
+        if accepted > self._accepted_ps:
+            self._accepted_ps = accepted
 
     def _note(self, kind: Stall, start_ps: int, end_ps: int) -> None:
         if self._record is not None and end_ps > start_ps:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from gpusim.dtypes import DType
 from gpusim.errors import GraphError
 from gpusim.analytic import smem_read_bytes, smem_write_bytes
+from gpusim.hardware.memory import Tiles
 from gpusim.specs import SmSpec
 from gpusim.taskgraph import (
     Buffer,
@@ -39,7 +40,7 @@ ZERO = 0  # the index slot that always holds 0, for fixed block numbers
 
 
 class Access:
-    """The tiles one load or store touches, as (cache key, bytes), for given index values."""
+    """The tiles one load or store touches, for given index values."""
 
     __slots__ = ("_base", "_col_slot", "_head_slot", "_head_stride", "_memo", "_row_slot", "_tile")
 
@@ -50,24 +51,25 @@ class Access:
         self._head_stride = tile.tensor.row_tiles * tile.tensor.col_tiles
         self._row_slot = slots[tile.row] if isinstance(tile.row, str) else ZERO
         self._col_slot = slots[tile.col] if isinstance(tile.col, str) else ZERO
-        self._memo: dict[tuple[int, int], tuple[tuple[int, int], ...]] = {}
+        self._memo: dict[tuple[int, int], Tiles] = {}
 
-    def pieces(self, indices: Sequence[int]) -> tuple[int, tuple[tuple[int, int], ...]]:
-        """Key of the matrix's first tile, and (key offset, bytes) of every tile inside the tensor."""
+    def tiles(self, indices: Sequence[int]) -> tuple[int, Tiles]:
+        """Key of the matrix's first tile, and the tiles inside the tensor with keys counted from it."""
         block = indices[self._row_slot], indices[self._col_slot]
-        pieces = self._memo.get(block)
-        if pieces is None:
-            pieces = self._memo[block] = self._pieces_of(*block)
-        return self._base + indices[self._head_slot] * self._head_stride, pieces
+        tiles = self._memo.get(block)
+        if tiles is None:
+            tiles = self._memo[block] = self._tiles_of(*block)
+        return self._base + indices[self._head_slot] * self._head_stride, tiles
 
-    def _pieces_of(self, row_block: int, col_block: int) -> tuple[tuple[int, int], ...]:
+    def _tiles_of(self, row_block: int, col_block: int) -> Tiles:
         tile, tensor = self._tile, self._tile.tensor
         first_row, first_col = row_block * tile.row_tiles, col_block * tile.col_tiles
-        return tuple(
+        pieces = tuple(
             (row * tensor.col_tiles + col, _rows_in(tensor, row) * _cols_in(tensor, col) * tensor.dtype.size_bytes)
             for row in range(first_row, min(first_row + tile.row_tiles, tensor.row_tiles))
             for col in range(first_col, min(first_col + tile.col_tiles, tensor.col_tiles))
         )
+        return pieces, sum(size_bytes for _, size_bytes in pieces)
 
 
 def _rows_in(tensor: Tensor, row_tile: int) -> int:

@@ -85,11 +85,10 @@ def _check_dtype(kernel: Kernel, spec: GpuSpec) -> None:
 
 
 def _at_clock(spec: GpuSpec, conditions: Conditions) -> GpuSpec:
-    """The spec with a locked SM clock in place of the boost clock; tensor kernels keep their lower limit."""
+    """The spec with a locked SM clock in place of the boost clock; what tensor kernels sustain still limits them."""
     if conditions.sm_clock_mhz is None:
         return spec
-    clock_hz = conditions.sm_clock_mhz * 1e6
-    sm = spec.sm.model_copy(update={"clock_hz": clock_hz, "tensor_clock_hz": min(clock_hz, spec.sm.tensor_clock_hz)})
+    sm = spec.sm.model_copy(update={"clock_hz": conditions.sm_clock_mhz * 1e6})
     return spec.model_copy(update={"sm": sm})
 
 
@@ -107,13 +106,13 @@ class _Run:
 
     def __init__(self, graph: TaskGraph, spec: GpuSpec, conditions: Conditions, recorder: Recorder | None) -> None:
         self._graph = graph
-        self._spec = spec
+        self.spec = spec
         self._conditions = conditions
         self._recorder = recorder
-        self._env = simpy.Environment()
-        self._machine = build_machine(spec)
-        self._bases = _first_keys(graph)
-        self._store_queue_ps = ps_from_ns(spec.memory.hbm.write_queue_ns)
+        self.env = simpy.Environment()
+        self.machine = build_machine(spec)
+        self.bases = _first_keys(graph)
+        self.store_queue_ps = ps_from_ns(spec.memory.hbm.write_queue_ns)
         self._launch_ps = 0
         self._runs: list[KernelRun] = []
 
@@ -121,12 +120,12 @@ class _Run:
         replays = 2 if self._is_warm_visible() else 1
         for replay in range(replays):
             is_last = replay == replays - 1
-            begin_ps = self._env.now
+            begin_ps = self.env.now
             self._launch_ps, self._runs = 0, []
-            self._env.run(self._env.process(self._kernels(self._recorder if is_last else None)))
-        gpu_ps = self._env.now - begin_ps
+            self.env.run(self.env.process(self._kernels(self._recorder if is_last else None)))
+        gpu_ps = self.env.now - begin_ps
         latency_ps = self._with_host(gpu_ps)
-        l2 = self._machine.memory.l2
+        l2 = self.machine.memory.l2
         return Simulation(
             latency_ps,
             self._launch_ps + latency_ps - gpu_ps,
@@ -135,12 +134,12 @@ class _Run:
         )
 
     def _is_warm_visible(self) -> bool:
-        l2 = self._spec.memory.l2
+        l2 = self.spec.memory.l2
         fits = l2 is not None and footprint(self._graph).peak_bytes <= 2 * l2.size_bytes
         return self._conditions.cache == "warm" and fits
 
     def _with_host(self, gpu_ps: int) -> int:
-        launch, timing = self._spec.launch, self._conditions.timing
+        launch, timing = self.spec.launch, self._conditions.timing
         if timing == "event":
             gpu_ps = max(gpu_ps, len(self._graph.kernels) * ps_from_ns(launch.stream_ns))
         if timing == "host":
@@ -150,38 +149,18 @@ class _Run:
         return gpu_ps
 
     def _kernels(self, recorder: Recorder | None) -> Iterator[simpy.Event]:
-        gap_ps = 0 if self._conditions.timing == "ncu" else ps_from_ns(self._spec.launch.graph_ns)
+        gap_ps = 0 if self._conditions.timing == "ncu" else ps_from_ns(self.spec.launch.graph_ns)
         for kernel in self._graph.kernels:
-            begin = self._env.now
-            yield self._env.timeout(gap_ps)
+            begin = self.env.now
+            yield self.env.timeout(gap_ps)
             self._launch_ps += gap_ps
             if recorder is not None and gap_ps:
-                recorder.span("host", kernel.name, Stall.LAUNCH, begin, self._env.now)
-            done = self._env.event()
+                recorder.span("host", kernel.name, Stall.LAUNCH, begin, self.env.now)
+            done = self.env.event()
             running = _KernelOnMachine(kernel, self, recorder, done)
             yield done
-            yield self._env.timeout(running.drain_ps(self._env.now))
-            self._runs.append(running.finished(self._env.now))
-
-    @property
-    def env(self) -> simpy.Environment:
-        return self._env
-
-    @property
-    def machine(self) -> Machine:
-        return self._machine
-
-    @property
-    def spec(self) -> GpuSpec:
-        return self._spec
-
-    @property
-    def bases(self) -> dict[str, int]:
-        return self._bases
-
-    @property
-    def store_queue_ps(self) -> int:
-        return self._store_queue_ps
+            yield self.env.timeout(running.drain_ps(self.env.now))
+            self._runs.append(running.finished(self.env.now))
 
 
 def _first_keys(graph: TaskGraph) -> dict[str, int]:
@@ -206,7 +185,9 @@ class _KernelOnMachine:
         self._start_ps = run.env.now
         self._accepted_ps = 0
         self._work = kernel_work(kernel)
-        self._clock_hz = spec.sm.tensor_clock_hz if self._work.flops else spec.sm.clock_hz
+        self._clock_hz = spec.sm.clock_hz
+        if self._work.flops:
+            self._clock_hz = min(self._clock_hz, spec.sm.tensor_clock_hz)
         self._occupancy = occupancy(kernel, spec)
         self._before = self._counters()
         self._memory.hbm.start_kernel(spec.memory.hbm, kernel.cost.hbm_efficiency)
@@ -262,7 +243,7 @@ class _KernelOnMachine:
             hbm_write_bytes=write,
             l2_hit_bytes=hit,
             stall_ps=self._stalls(elapsed),
-            busy=self._busy(elapsed, read + write),
+            busy=self._busy(elapsed, read + write, sum(slot.compute_ps for slot in self._slots)),
         )
 
     def _stalls(self, elapsed_ps: int) -> dict[Stall, int]:
@@ -276,13 +257,14 @@ class _KernelOnMachine:
         }
         return totals | {Stall.IDLE: elapsed_ps * len(self._slots) - sum(totals.values())}
 
-    def _busy(self, elapsed_ps: int, hbm_bytes: int) -> dict[str, float]:
-        """Share of the elapsed time that each unit needs at its own peak; none exceeds 1."""
+    def _busy(self, elapsed_ps: int, hbm_bytes: int, compute_ps: int) -> dict[str, float]:
+        """Share of the elapsed time that each unit needs at its own peak, and that SM pipes are held; none exceeds 1."""
         sm, memory, work = self._spec.sm, self._spec.memory, self._work
         clocks = elapsed_ps / PS_PER_S * self._clock_hz * sm.count
         seconds = elapsed_ps / PS_PER_S
         flop_per_clk = matmul_flop_per_clk(sm, self._kernel.compute_dtype)
         busy = {
+            "pipe": compute_ps / (elapsed_ps * sm.count),
             "tensor": work.flops / (flop_per_clk * clocks),
             "sfu": work.exps / (sm.sfu_ops_per_clk * clocks),
             "fp32": work.fp32_ops / (sm.fp32_lanes * clocks),

@@ -5,60 +5,71 @@ it. Partitions, sets and sectors are not modelled.
 """
 
 from collections import OrderedDict
+from collections.abc import Iterable
 
 from gpusim.hardware.pipe import Pipe
 from gpusim.specs import L2Spec
 from gpusim.units import ps_per_byte
 
+Pieces = Iterable[tuple[int, int]]  # (key offset, bytes) of tiles
+
 
 class L2Cache:
     """Tile LRU and the port that all SMs share."""
 
-    __slots__ = ("_arrivals", "_capacity", "_dirty", "_ps_per_byte", "_tiles", "_used", "pipe")
+    __slots__ = ("_capacity", "_ps_per_byte", "_tiles", "_used", "pipe")
 
     def __init__(self, spec: L2Spec) -> None:
         self.pipe = Pipe()
         self._capacity = spec.size_bytes
         self._ps_per_byte = ps_per_byte(spec.bandwidth_bytes_per_s)
-        self._tiles: OrderedDict[int, int] = OrderedDict()  # key → bytes, oldest first
-        self._arrivals: dict[int, int] = {}
-        self._dirty: set[int] = set()
+        self._tiles: OrderedDict[int, tuple[int, int, bool]] = OrderedDict()  # key → bytes, arrival, is dirty
         self._used = 0
 
     @property
     def dirty_bytes(self) -> int:
         """Bytes written and not yet in HBM."""
-        return sum(self._tiles[key] for key in self._dirty)
+        return sum(size_bytes for size_bytes, _, is_dirty in self._tiles.values() if is_dirty)
 
     def serve(self, now_ps: int, size_bytes: int) -> int:
         """When the port has moved the bytes."""
         return self.pipe.book(now_ps, int(size_bytes * self._ps_per_byte) + 1)
 
-    def arrival(self, key: int) -> int | None:
-        """When a resident tile is (or was) there, and makes it the most recently used; None on a miss."""
-        if key not in self._tiles:
-            return None
-        self._tiles.move_to_end(key)
-        return self._arrivals[key]
+    def look_up(self, base: int, pieces: Pieces) -> tuple[int, int, list[tuple[int, int]]]:
+        """Latest arrival of the tiles that are resident, bytes of the others, and the others as (key, bytes).
 
-    def insert(self, key: int, size_bytes: int, arrival_ps: int, *, is_dirty: bool) -> int:
-        """Puts a tile in as the most recently used; returns the dirty bytes that had to leave."""
+        Resident tiles become the most recently used.
+        """
         tiles = self._tiles
-        self._used += size_bytes - tiles.get(key, 0)
-        tiles[key] = size_bytes
-        tiles.move_to_end(key)
-        self._arrivals[key] = arrival_ps
-        if is_dirty:
-            self._dirty.add(key)
-        return self._evict() if self._used > self._capacity else 0
+        latest_ps = missing_bytes = 0
+        missing = []
+        for offset, size_bytes in pieces:
+            key = base + offset
+            held = tiles.get(key)
+            if held is None:
+                missing.append((key, size_bytes))
+                missing_bytes += size_bytes
+            else:
+                tiles.move_to_end(key)
+                if held[1] > latest_ps:
+                    latest_ps = held[1]
+        return latest_ps, missing_bytes, missing
 
-    def _evict(self) -> int:
+    def insert(self, base: int, pieces: Pieces, arrival_ps: int, *, is_dirty: bool) -> int:
+        """Puts tiles in as the most recently used; returns the dirty bytes that had to leave."""
+        tiles, used = self._tiles, self._used
+        for offset, size_bytes in pieces:
+            key = base + offset
+            held = tiles.pop(key, None)
+            if held is not None:
+                used -= held[0]
+            used += size_bytes
+            tiles[key] = (size_bytes, arrival_ps, is_dirty)
         written_back = 0
-        while self._used > self._capacity:
-            key, size_bytes = self._tiles.popitem(last=False)
-            self._used -= size_bytes
-            del self._arrivals[key]
-            if key in self._dirty:
-                self._dirty.remove(key)
+        while used > self._capacity:
+            _, (size_bytes, _, was_dirty) = tiles.popitem(last=False)
+            used -= size_bytes
+            if was_dirty:
                 written_back += size_bytes
+        self._used = used
         return written_back

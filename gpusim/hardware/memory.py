@@ -6,6 +6,8 @@ from gpusim.hardware.pipe import Pipe
 from gpusim.specs import GpuSpec
 from gpusim.units import ps_from_ns, ps_per_byte
 
+Tiles = tuple[tuple[tuple[int, int], ...], int]  # ((key offset, bytes) of each, bytes of all)
+
 
 class MemorySystem:
     """All SMs' path to device memory. Without an L2 every request goes to HBM.
@@ -27,33 +29,34 @@ class MemorySystem:
         self.asked_write = 0
         self.hit = 0
 
-    def read(self, now_ps: int, sm: int, key: int, size_bytes: int) -> int:
-        """When a tile asked for now by this SM is usable there."""
+    def read(self, now_ps: int, sm: int, base: int, tiles: Tiles) -> int:
+        """When tiles asked for now by this SM are usable there; their keys count from `base`."""
+        pieces, size_bytes = tiles
         self.asked_read += size_bytes
         filled = self._ports[sm].book(now_ps, int(size_bytes * self._fill_ps_per_byte) + 1)
         l2 = self.l2
         if l2 is None:
             return max(filled, self.hbm.read(now_ps, size_bytes)) + self._miss_ps
         served = l2.serve(now_ps, size_bytes)
-        arrival = l2.arrival(key)
-        if arrival is not None:
-            self.hit += size_bytes
+        arrival, missing_bytes, missing = l2.look_up(base, pieces)
+        self.hit += size_bytes - missing_bytes
+        if not missing:
             return max(filled, served + self._hit_ps, arrival)
-        fetched = self.hbm.read(now_ps, size_bytes)
-        usable = max(filled, served, fetched) + self._miss_ps
-        evicted = l2.insert(key, size_bytes, usable, is_dirty=False)
+        usable = max(filled, served, self.hbm.read(now_ps, missing_bytes)) + self._miss_ps
+        evicted = l2.insert(0, missing, usable, is_dirty=False)
         if evicted:
             self.hbm.write(now_ps, evicted)
-        return usable
+        return max(usable, arrival)
 
-    def write(self, now_ps: int, key: int, size_bytes: int) -> int:
-        """When a posted write of a whole tile is accepted."""
+    def write(self, now_ps: int, base: int, tiles: Tiles) -> int:
+        """When a posted write of whole tiles is accepted."""
+        pieces, size_bytes = tiles
         self.asked_write += size_bytes
         l2 = self.l2
         if l2 is None:
             return self.hbm.write(now_ps, size_bytes)
         served = l2.serve(now_ps, size_bytes)
-        evicted = l2.insert(key, size_bytes, served, is_dirty=True)
+        evicted = l2.insert(base, pieces, served, is_dirty=True)
         if evicted:
             return max(served, self.hbm.write(now_ps, evicted))
         return served

@@ -2,7 +2,9 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel
+
+from gpusim.strict_yaml import STRICT, PositiveWhole
 
 
 class FlashChoices(BaseModel):
@@ -15,18 +17,18 @@ class FlashChoices(BaseModel):
     `ctas_per_sm` pins the residency of a released kernel.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = STRICT
 
-    tile_q: int = Field(gt=0)
-    tile_kv: int = Field(gt=0)
-    warps: int = Field(default=4, gt=0)
-    stages: int = Field(default=1, gt=0)
+    tile_q: PositiveWhole
+    tile_kv: PositiveWhole
+    warps: PositiveWhole = 4
+    stages: PositiveWhole = 1
     accumulators: Literal["smem", "registers"] = "registers"
     fold_scale: bool = False
-    grain: int = Field(default=1, gt=0)
+    grain: PositiveWhole = 1
     partials: Literal["output", "fp32"] = "output"
-    accumulator_bytes: int = Field(default=4, gt=0)
-    ctas_per_sm: int | None = Field(default=None, gt=0)
+    accumulator_bytes: PositiveWhole = 4
+    ctas_per_sm: PositiveWhole | None = None
 
 
 PreparePass = Literal["copy_q", "copy_k", "copy_v", "transpose_k", "scale_q", "scale_k"]
@@ -35,21 +37,23 @@ PreparePass = Literal["copy_q", "copy_k", "copy_v", "transpose_k", "scale_q", "s
 class NaiveChoices(BaseModel):
     """Choices of the three-kernel schedule.
 
-    `tile_q` × `tile_kv` is a tile of the scores; `softmax_rows` rows make one CTA group of the row softmax (`tile_q`
-    is a multiple of it); `prepare` lists the passes over Q, K and V that a framework runs first. Where no pass scales
-    Q or K, 1/√d is multiplied into the scores. With `accumulators` in smem, K (then V) stays in shared memory and Q,
+    `tile_q` × `tile_kv` is a tile of the scores, and `pv_tile_q` the rows of an output tile of PV (`tile_q` when None),
+    which walks the keys in steps of `tile_kv`; at most `softmax_rows` rows make one CTA group of the row
+    softmax; `prepare` lists the passes over Q, K and V that a framework runs first. Where no pass scales Q or K, 1/√d is
+    multiplied into the scores. With `accumulators` in smem, K (then V) stays in shared memory and Q,
     S, P and O pass in row tiles.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = STRICT
 
-    tile_q: int = Field(gt=0)
-    tile_kv: int = Field(gt=0)
-    warps: int = Field(default=8, gt=0)
-    stages: int = Field(default=2, gt=0)
+    tile_q: PositiveWhole
+    tile_kv: PositiveWhole
+    warps: PositiveWhole = 8
+    stages: PositiveWhole = 2
     accumulators: Literal["smem", "registers"] = "registers"
     fold_scale: bool = False
-    softmax_rows: int = Field(default=32, gt=0)
+    pv_tile_q: PositiveWhole | None = None
+    softmax_rows: PositiveWhole = 32
     prepare: tuple[PreparePass, ...] = ()
-    accumulator_bytes: int = Field(default=4, gt=0)
-    ctas_per_sm: int | None = Field(default=None, gt=0)
+    accumulator_bytes: PositiveWhole = 4
+    ctas_per_sm: PositiveWhole | None = None

@@ -7,9 +7,10 @@ unnormalised until the last block. The first K/V block starts O, m and ℓ on ch
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Literal
 
 from gpusim.dtypes import DType
-from gpusim.schedules.attention_tensors import keys, matrix, output, queries, row_values, softmax_scale, values
+from gpusim.schedules.attention_tensors import keys, output, queries, row_values, softmax_scale, values
 from gpusim.schedules.choices import FlashChoices
 from gpusim.taskgraph import (
     Fill,
@@ -26,18 +27,20 @@ from gpusim.taskgraph import (
     TaskGraph,
     Tensor,
 )
+from gpusim.taskgraph.tensors import ceil_div
 from gpusim.workloads import AttentionWorkload
 
 
 def build(workload: AttentionWorkload, choices: FlashChoices, costs: Mapping[str, KernelCost]) -> TaskGraph:
     """One forward kernel; `costs` may hold its constants under "forward"."""
-    rows, tile_kv = choices.tile_q * choices.grain, choices.tile_kv
+    grain = min(choices.grain, ceil_div(workload.seqlen_q, choices.tile_q))
+    rows, tile_kv = choices.tile_q * grain, choices.tile_kv
     d, d_v = workload.head_dim, workload.head_dim_v
     scale = softmax_scale(workload)
     q_tensor, k_tensor, v_tensor = queries(workload, rows), keys(workload, tile_kv), values(workload, tile_kv)
     o_tensor = output(workload, rows)
     blocks = k_tensor.row_tiles
-    travelling = _travelling(workload, choices, o_tensor) if blocks > 1 else ()
+    travelling = _travelling(workload, choices.partials, o_tensor) if blocks > 1 else ()
     first, last = Guard("j", "first"), Guard("j", "last")
 
     cta = KernelBuilder(
@@ -48,14 +51,14 @@ def build(workload: AttentionWorkload, choices: FlashChoices, costs: Mapping[str
         accumulators=choices.accumulators,
         accumulator_bytes=choices.accumulator_bytes,
     )
-    held = choices.tile_q
-    q = cta.buffer("Q", rows, d, stages=choices.stages, resident_rows=held)
+    held, stages = choices.tile_q, choices.stages
+    q = cta.buffer("Q", rows, d, stages=stages, resident_rows=held)
     k = cta.buffer("K", tile_kv, d)
     v = cta.buffer("V", tile_kv, d_v)
     s = cta.accumulator("S", rows, tile_kv, resident_rows=held)
-    o = cta.accumulator("O", rows, d_v, resident_rows=held)
-    m = cta.accumulator("m", rows, 1, resident_rows=held)
-    l = cta.accumulator("l", rows, 1, resident_rows=held)  # noqa: E741 - ℓ is the paper's name
+    o = cta.accumulator("O", rows, d_v, stages=stages, resident_rows=held)
+    m = cta.accumulator("m", rows, 1, stages=stages, resident_rows=held)
+    l = cta.accumulator("l", rows, 1, stages=stages, resident_rows=held)  # noqa: E741 - ℓ is the paper's name
     alpha = cta.register("alpha", rows)
     running = (o, m, l)
 
@@ -82,19 +85,19 @@ def build(workload: AttentionWorkload, choices: FlashChoices, costs: Mapping[str
                 lse = cta.register("lse", rows)
                 cta.do("m + log ℓ", LogSumExp(m, l, lse), last)
                 cta.store(lse, row_values("LSE", workload, DType.FP32, Role.SAVED, rows).tile(row="i"), last)
-    kernel = cta.build(cost=_step_cost(costs.get("forward"), choices.grain), ctas_per_sm=choices.ctas_per_sm)
+    kernel = cta.build(cost=_step_cost(costs.get("forward"), grain), ctas_per_sm=choices.ctas_per_sm)
     return TaskGraph((kernel,), choices.model_dump())
 
 
-def _travelling(workload: AttentionWorkload, choices: FlashChoices, o_tensor: Tensor) -> tuple[Tensor, ...]:
+def _travelling(
+    workload: AttentionWorkload, partials: Literal["output", "fp32"], o_tensor: Tensor
+) -> tuple[Tensor, ...]:
     """O, m and ℓ as they lie in device memory between two K/V blocks."""
-    rows = choices.tile_q * choices.grain
-    if choices.partials == "output":
-        partial, dtype = o_tensor, workload.dtype
-    else:
-        shape = (workload.seqlen_q, workload.head_dim_v)
-        narrow = matrix("O_partial", workload, shape, Role.TEMPORARY, (rows, workload.head_dim_v))
-        partial, dtype = replace(narrow, dtype=DType.FP32), DType.FP32
+    partial, dtype = o_tensor, workload.dtype
+    if partials == "fp32":
+        dtype = DType.FP32
+        partial = replace(o_tensor, name="O_partial", dtype=dtype, role=Role.TEMPORARY)
+    rows = o_tensor.tile_rows
     return (partial, *(row_values(name, workload, dtype, Role.TEMPORARY, rows) for name in ("m", "l")))
 
 

@@ -1,5 +1,6 @@
 """Attention in three kernels: S = QKᵀ/√d, P = softmax(S), O = PV, with S and P written to device memory."""
 
+import math
 from collections.abc import Mapping
 
 from gpusim.schedules.attention_tensors import keys, matrix, output, queries, softmax_scale, values
@@ -43,7 +44,8 @@ def _tiled_kernels(
     workload: AttentionWorkload, choices: NaiveChoices, costs: Mapping[str, KernelCost]
 ) -> list[Kernel]:
     tile_q, tile_kv = choices.tile_q, choices.tile_kv
-    strip = min(choices.softmax_rows, tile_q)
+    pv_rows = tile_q if choices.pv_tile_q is None else choices.pv_tile_q
+    strip = math.gcd(choices.softmax_rows, tile_q, pv_rows)
     scale = softmax_scale(workload)
     prepared = _Prepared(workload, choices, costs)
     shape = (workload.seqlen_q, workload.seqlen_k)
@@ -67,8 +69,8 @@ def _tiled_kernels(
         "pv",
         p,
         prepared.v,
-        output(workload, tile_q),
-        tile_rows=tile_q,
+        output(workload, pv_rows),
+        tile_rows=pv_rows,
         tile_cols=workload.head_dim_v,
         transpose_b=False,
         cost=costs.get("pv"),

@@ -49,10 +49,12 @@ class KernelBuilder:
         size = self._compute_dtype.size_bytes
         return self._add(Buffer(name, rows, cols, size, Space.SMEM, stages, resident_rows))
 
-    def accumulator(self, name: str, rows: int, cols: int, *, resident_rows: int | None = None) -> Buffer:
+    def accumulator(
+        self, name: str, rows: int, cols: int, *, stages: int = 1, resident_rows: int | None = None
+    ) -> Buffer:
         """A buffer for running sums: fp32 registers, or shared memory when accumulators live there."""
         space = Space.REGISTERS if self._accumulators == "registers" else Space.SMEM
-        return self._add(Buffer(name, rows, cols, self._accumulator_bytes, space, 1, resident_rows))
+        return self._add(Buffer(name, rows, cols, self._accumulator_bytes, space, stages, resident_rows))
 
     def register(self, name: str, rows: int) -> Buffer:
         """One working register a row that never goes to shared memory, such as a rescale factor."""

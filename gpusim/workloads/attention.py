@@ -2,9 +2,10 @@
 
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from gpusim.dtypes import DType
+from gpusim.strict_yaml import STRICT, PositiveWhole
 
 Pass = Literal["fwd", "bwd", "fwd_bwd"]
 
@@ -19,19 +20,19 @@ class AttentionWorkload(BaseModel):
     of a mask; `window` is a sliding-window width or None. `save_lse` also writes log-sum-exp, 4 bytes a row and head.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = STRICT
 
-    batch: int = Field(gt=0)
-    heads: int = Field(gt=0)
-    kv_heads: int = Field(gt=0)
-    seqlen_q: int = Field(gt=0)
-    seqlen_k: int = Field(gt=0)
-    head_dim: int = Field(gt=0)
-    head_dim_v: int = Field(gt=0)
+    batch: PositiveWhole
+    heads: PositiveWhole
+    kv_heads: PositiveWhole
+    seqlen_q: PositiveWhole
+    seqlen_k: PositiveWhole
+    head_dim: PositiveWhole
+    head_dim_v: PositiveWhole
     dtype: DType = Field(default=DType.FP16, strict=False)
     pass_: Pass = Field(default="fwd", alias="pass")
     causal: bool = False
-    window: int | None = Field(default=None, gt=0)
+    window: PositiveWhole | None = None
     dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
     mask: str = "none"
     save_lse: bool = False
@@ -50,7 +51,7 @@ class AttentionWorkload(BaseModel):
     @model_validator(mode="after")
     def _heads_divide(self) -> Self:
         if self.heads % self.kv_heads:
-            raise ValueError(f"heads = {self.heads} is not a multiple of kv_heads = {self.kv_heads}")
+            raise ValueError(f"heads = {self.heads} is not a multiple of kv_heads = {self.kv_heads}; change one of them")
         return self
 
     @property

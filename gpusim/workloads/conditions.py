@@ -2,7 +2,9 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel
+
+from gpusim.strict_yaml import STRICT, NonNegativeNumber, PositiveNumber
 
 Timing = Literal["graph", "event", "ncu", "host"]
 Cache = Literal["warm", "cold"]
@@ -17,10 +19,10 @@ class Conditions(BaseModel):
     around the kernels, whose host time `host_floor_ms` (ms) no chain of kernels beats.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = STRICT
 
     timing: Timing = "event"
     cache: Cache = "cold"
-    sm_clock_mhz: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    sm_clock_mhz: PositiveNumber | None = None
     stack: str | None = None
-    host_floor_ms: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    host_floor_ms: NonNegativeNumber | None = None

@@ -1,0 +1,228 @@
+"""From a name in a scenario to a task graph: which schedule, with which tiles and constants, on this GPU and shape.
+
+A bare name is a released implementation with the choices of its table. A mapping is the schedule with the choices it
+states; what it leaves out comes from the table, and the point is reported as "custom". On a GPU without a register file no
+table applies: accumulators in shared memory, one stage, one warp, and the largest square tile that fits.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from pydantic import ValidationError
+
+from gpusim.analytic import check_fits
+from gpusim.errors import DoesNotFitError, ScenarioError, UnknownNameError, UnsupportedError
+from gpusim.implementations.table import Choice, Implementation, implementations
+from gpusim.schedules import SCHEDULES, Choices, Schedule
+from gpusim.specs import GpuSpec
+from gpusim.strict_yaml import problems_from
+from gpusim.taskgraph import KernelCost, TaskGraph
+from gpusim.workloads import AttentionWorkload
+
+CUSTOM = "custom"
+_MACHINE_CHOICES = ("accumulator_bytes",)
+_PINS = ("ctas_per_sm", "grain")
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleRequest:
+    """What a user asked for: a name, a version or None, and the choices of a mapping."""
+
+    name: str
+    version: str | None = None
+    choices: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """The implementation a result reports: the name, or "custom" where choices were stated."""
+        return CUSTOM if self.choices else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A graph ready to be read, and what it was made from."""
+
+    schedule: str
+    implementation: str
+    version: str | None
+    choices: Choices
+    graph: TaskGraph
+
+
+def parse_request(written: object, where: str) -> ScheduleRequest:
+    """A schedule as written in a scenario: "flash2", "flash1@2022-05" or {name: flash2, tile_q: 4, …}.
+
+    Raises ScenarioError or UnknownNameError.
+    """
+    if isinstance(written, Mapping):
+        choices = dict(written)
+        name = choices.pop("name", None)
+        if not isinstance(name, str):
+            raise ScenarioError(where, [f"schedule: {dict(written)} needs a name, one of {', '.join(_names())}"])
+    elif isinstance(written, str):
+        choices, name = {}, written
+    else:
+        raise ScenarioError(where, [f"schedule: got {written!r}, expected a name or a mapping with a name"])
+    name, _, version = name.partition("@")
+    if name not in implementations():
+        raise UnknownNameError(f"{where}: schedule", name, _names())
+    _check_version(name, version, where)
+    _check_choices(name, choices, where)
+    return ScheduleRequest(name, version or None, choices)
+
+
+def _names() -> list[str]:
+    return list(implementations())
+
+
+def _check_version(name: str, version: str, where: str) -> None:
+    known = implementations()[name].versions
+    if version and version not in known:
+        listed = f"it knows {', '.join(known)}" if known else "it has one version; leave @ out"
+        raise ScenarioError(where, [f"schedule: {name} has no version '{version}'; {listed}"])
+
+
+def _check_choices(name: str, choices: Mapping[str, object], where: str) -> None:
+    """Types and ranges of the stated choices, before any GPU is known."""
+    model = SCHEDULES[implementations()[name].schedule].choices
+    stated = dict(choices)
+    placeholders = {key: 1 for key, info in model.model_fields.items() if info.is_required() and key not in stated}
+    problems = [f"{key}: the machine states it; leave it out" for key in _MACHINE_CHOICES if stated.pop(key, None)]
+    try:
+        model.model_validate(placeholders | stated)
+    except ValidationError as error:
+        problems.extend(problems_from(error, model))
+    if problems:
+        raise ScenarioError(where, [f"schedule {name}, {problem}" for problem in problems])
+
+
+def plan(request: ScheduleRequest, spec: GpuSpec, workload: AttentionWorkload) -> Plan:
+    """The graph of a request on a GPU.
+
+    Raises UnsupportedError where no model or table covers the case, and DoesNotFitError, naming a tile that fits, where a
+    CTA exceeds the SM.
+    """
+    implementation = implementations()[request.name]
+    _check_supported(workload, implementation)
+    schedule = SCHEDULES[implementation.schedule]
+    costs: dict[str, KernelCost] = {}
+    if spec.sm.register_file is not None:
+        costs = implementation.kernel_costs(spec, workload)
+    choices = _choices(request, implementation, schedule, spec, workload)
+    graph = schedule.build(workload, choices, costs)
+    _check_graph_fits(graph, schedule, choices, spec, workload)
+    return Plan(schedule.name, request.label, request.version, choices, graph)
+
+
+def _check_supported(workload: AttentionWorkload, implementation: Implementation) -> None:
+    missing = [
+        what
+        for what, is_asked in (
+            (f"pass {workload.pass_}", workload.pass_ != "fwd"),
+            ("a causal mask", workload.causal),
+            (f"dropout {workload.dropout:g}", workload.dropout > 0),
+            (f"mask '{workload.mask}'", workload.mask != "none"),
+            ("a sliding window", workload.window is not None),
+            ("grouped K/V heads (kv_heads below heads)", workload.kv_heads != workload.heads),
+        )
+        if is_asked
+    ]
+    if missing:
+        raise UnsupportedError(f"no model yet for {', '.join(missing)}", "use a forward pass without them")
+    if workload.dtype not in implementation.dtypes:
+        known = ", ".join(implementation.dtypes)
+        raise UnsupportedError(f"{implementation.name} has no model for dtype {workload.dtype}", f"use {known}")
+
+
+def _choices(
+    request: ScheduleRequest,
+    implementation: Implementation,
+    schedule: Schedule,
+    spec: GpuSpec,
+    workload: AttentionWorkload,
+) -> Choices:
+    machine: dict[str, Choice] = {"accumulator_bytes": spec.sm.accumulator_bytes}
+    if spec.sm.register_file is None:
+        machine |= {"accumulators": "smem", "stages": 1, "warps": 1}
+        fixed = machine | dict(request.choices)
+        if {"tile_q", "tile_kv"} <= fixed.keys():
+            return _validated(schedule, fixed)
+        return _largest_square(schedule, fixed, spec, workload)
+    table = implementation.choices(spec, workload)
+    if not {"tile_q", "tile_kv"} <= table.keys() | request.choices.keys():
+        raise UnsupportedError(
+            f"{implementation.name} has no tile table for {spec.architecture} with head_dim {workload.head_dim}",
+            f"state tiles, as in {{name: {schedule.name}, tile_q: 64, tile_kv: 64}}, or choose another schedule",
+        )
+    if request.choices:
+        table = {name: value for name, value in table.items() if name not in _PINS or name in request.choices}
+    return _validated(schedule, machine | table | dict(request.choices))
+
+
+def _validated(schedule: Schedule, values: Mapping[str, object]) -> Choices:
+    """`values` were checked when the request was parsed; lists of the tables become tuples."""
+    tuples = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+    return schedule.choices.model_validate(tuples)
+
+
+def _largest_square(
+    schedule: Schedule, fixed: Mapping[str, object], spec: GpuSpec, workload: AttentionWorkload
+) -> Choices:
+    largest = max(workload.seqlen_q, workload.seqlen_k)
+    size = 1 << (largest - 1).bit_length()
+    while True:
+        choices = _validated(schedule, {"tile_q": size, "tile_kv": size} | dict(fixed))
+        try:
+            _check_kernels(schedule.build(workload, choices, {}), spec)
+        except DoesNotFitError:
+            if size == 1:
+                raise
+            size //= 2
+        else:
+            return choices
+
+
+def _check_kernels(graph: TaskGraph, spec: GpuSpec) -> None:
+    for kernel in graph.kernels:
+        check_fits(kernel, spec)
+
+
+def _check_graph_fits(
+    graph: TaskGraph, schedule: Schedule, choices: Choices, spec: GpuSpec, workload: AttentionWorkload
+) -> None:
+    try:
+        _check_kernels(graph, spec)
+    except DoesNotFitError as error:
+        smaller = _fitting(schedule, choices, spec, workload)
+        if smaller is None:
+            raise
+        fits = f"tile_q: {smaller.tile_q}, tile_kv: {smaller.tile_kv}, stages: {smaller.stages} fits"
+        raise DoesNotFitError(error.reason, f"{error.fix}; {fits}") from None
+
+
+def _fitting(schedule: Schedule, choices: Choices, spec: GpuSpec, workload: AttentionWorkload) -> Choices | None:
+    """The largest tile, no side or stage count larger than asked, that fits."""
+    for update in _smaller(choices):
+        candidate = choices.model_copy(update=update)
+        try:
+            _check_kernels(schedule.build(workload, candidate, {}), spec)
+        except DoesNotFitError:
+            continue
+        return candidate
+    return None
+
+
+def _smaller(choices: Choices) -> Iterator[dict[str, int]]:
+    sizes = [
+        (tile_q, tile_kv, stages)
+        for tile_q in _halves(choices.tile_q)
+        for tile_kv in _halves(choices.tile_kv)
+        for stages in range(choices.stages, 0, -1)
+    ]
+    sizes.sort(key=lambda size: (-size[0] * size[1], abs(size[0] - size[1]), -size[2]))
+    for tile_q, tile_kv, stages in sizes:
+        yield {"tile_q": tile_q, "tile_kv": tile_kv, "stages": stages}
+
+
+def _halves(size: int) -> list[int]:
+    return [size >> shift for shift in range(size.bit_length())]

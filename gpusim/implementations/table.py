@@ -1,0 +1,145 @@
+"""Tables of released kernels: tiles, warps and stages by GPU and shape, and timing constants with their sources."""
+
+from functools import cache
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+from pydantic import BaseModel, Field, ValidationError
+
+from gpusim.dtypes import DType
+from gpusim.errors import ConfigError
+from gpusim.specs import GpuSpec, Source
+from gpusim.strict_yaml import STRICT, load_strict, problems_from, read_text
+from gpusim.taskgraph import KernelCost
+from gpusim.workloads import AttentionWorkload
+
+_FOLDER = Path(__file__).parent
+
+Model = TypeVar("Model", bound=BaseModel)
+Range = tuple[int, int]
+Choice = int | bool | str | list[str]
+
+
+class When(BaseModel):
+    """Where a row of a table holds: architectures, and inclusive ranges of head_dim and seqlen_k."""
+
+    model_config = STRICT
+
+    architecture: list[str] | None = None
+    head_dim: Range | None = Field(default=None, strict=False)
+    seqlen_k: Range | None = Field(default=None, strict=False)
+
+    def holds(self, spec: GpuSpec, workload: AttentionWorkload) -> bool:
+        """Whether the row is meant for this GPU and shape."""
+        return (
+            (self.architecture is None or spec.architecture in self.architecture)
+            and _within(workload.head_dim, self.head_dim)
+            and _within(workload.seqlen_k, self.seqlen_k)
+        )
+
+
+def _within(value: int, bounds: Range | None) -> bool:
+    return bounds is None or bounds[0] <= value <= bounds[1]
+
+
+class TileRow(BaseModel):
+    """Choices of the released kernel and where they were read."""
+
+    model_config = STRICT
+
+    when: When
+    choices: dict[str, Choice]
+    source: str
+
+
+class Constant(Source):
+    """A timing constant with its source."""
+
+    value: float
+
+
+class CostRow(BaseModel):
+    """Timing constants of some kernels of an implementation."""
+
+    model_config = STRICT
+
+    when: When
+    kernels: list[str]
+    constants: dict[str, Constant]
+
+
+class Implementation(BaseModel):
+    """A released implementation: its schedule, and the tables that say how it really runs.
+
+    All rows that hold apply in order; a later row only adds what earlier rows left open. `fitted_to` names the measured
+    files whose rows its constants were fitted to.
+    """
+
+    model_config = STRICT
+
+    name: str
+    schedule: str
+    summary: str
+    versions: list[str]
+    fitted_to: list[str]
+    dtypes: list[Annotated[DType, Field(strict=False)]]
+    tiles: list[TileRow]
+    costs: list[CostRow]
+
+    def choices(self, spec: GpuSpec, workload: AttentionWorkload) -> dict[str, Choice]:
+        """Choices of the kernel on this GPU and shape; empty when the tables do not cover it."""
+        merged: dict[str, Choice] = {}
+        for row in self.tiles:
+            if row.when.holds(spec, workload):
+                merged = row.choices | merged
+        return merged
+
+    def kernel_costs(self, spec: GpuSpec, workload: AttentionWorkload) -> dict[str, KernelCost]:
+        """Timing constants of each of its kernels on this GPU and shape."""
+        values: dict[str, dict[str, float]] = {}
+        for row in self.costs:
+            if row.when.holds(spec, workload):
+                constants = {name: constant.value for name, constant in row.constants.items()}
+                for kernel in row.kernels:
+                    values[kernel] = constants | values.get(kernel, {})
+        return {kernel: KernelCost.model_validate(constants) for kernel, constants in values.items()}
+
+
+class Stack(BaseModel):
+    """Software around the kernels: host time per call in ms, by implementation, that no chain of kernels beats."""
+
+    model_config = STRICT
+
+    summary: str
+    host_floor_ms: dict[str, float]
+    source: str
+
+
+NAMES = ("naive", "pytorch_naive", "flash1", "flash2")
+
+
+@cache
+def implementations() -> dict[str, Implementation]:
+    """Every released implementation by name. Raises ConfigError when a shipped file is damaged."""
+    return {name: _read(name) for name in NAMES}
+
+
+@cache
+def stacks() -> dict[str, Stack]:
+    """Software stacks by name. Raises ConfigError when the shipped file is damaged."""
+    content = load_strict(read_text(_FOLDER / "stacks.yaml"), "stacks.yaml")
+    if not isinstance(content, dict):
+        raise ConfigError("stacks.yaml", ["expected a mapping of stack names"])
+    return {name: _validated(Stack, value, f"stacks.yaml, {name}") for name, value in content.items()}
+
+
+def _read(name: str) -> Implementation:
+    file = f"{name}.yaml"
+    return _validated(Implementation, load_strict(read_text(_FOLDER / file), file), file)
+
+
+def _validated(model: type[Model], content: object, where: str) -> Model:
+    try:
+        return model.model_validate(content)
+    except ValidationError as error:
+        raise ConfigError(where, problems_from(error, model)) from None

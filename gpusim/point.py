@@ -1,0 +1,190 @@
+"""One point of a study: a GPU, a schedule, a workload and conditions in; one result out, whatever the answer is."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gpusim.analytic import footprint, graph_operand_bytes, lower_bound, registers_per_thread, roofline_ms
+from gpusim.engine import KernelRun, Simulation, estimated_steps, simulate
+from gpusim.errors import DoesNotFitError, PointError
+from gpusim.implementations import Plan, ScheduleRequest, implementations, plan, stacks
+from gpusim.results import KernelResult, PointResult
+from gpusim.specs import GpuSpec
+from gpusim.taskgraph import Kernel
+from gpusim.trace import Recorder, Stall
+from gpusim.units import ms_from_ps
+from gpusim.workloads import AttentionWorkload, Conditions
+
+SIZE_GUARD_STEPS = 10_000_000  # loop steps; about a minute of simulation
+BUSY_SHARE = 0.6  # from this share of the time on, a resource is called the bottleneck
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """What to simulate."""
+
+    spec: GpuSpec
+    request: ScheduleRequest
+    workload: AttentionWorkload
+    conditions: Conditions
+
+
+def run_point(point: Point, *, force: bool = False, recorder: Recorder | None = None) -> PointResult:
+    """Simulates a point. A refusal becomes a result with its status, reason and fix; nothing is raised for it.
+
+    Without `force`, a point that would walk more than SIZE_GUARD_STEPS loop steps is refused.
+    """
+    try:
+        planned = plan(point.request, point.spec, point.workload)
+    except PointError as error:
+        return _answer(point, status=error.status, reason=error.reason, fix=error.fix)
+    try:
+        _guard_size(planned, force=force)
+        run = simulate(planned.graph, point.spec, _with_floor(point), recorder)
+    except PointError as error:
+        return _answer(point, status=error.status, reason=error.reason, fix=error.fix, **_plan_fields(planned))
+    fields = _plan_fields(planned) | _simulated_fields(point, planned, run)
+    return _answer(point, status="ok", **fields)
+
+
+def _guard_size(planned: Plan, *, force: bool) -> None:
+    steps = estimated_steps(planned.graph)
+    if steps > SIZE_GUARD_STEPS and not force:
+        raise DoesNotFitError(
+            f"size guard: the point walks {steps / 1e6:.0f} million loop steps, the guard allows "
+            f"{SIZE_GUARD_STEPS / 1e6:.0f} million (about a minute)",
+            "pass --force to simulate it all the same, or lower batch, heads or seqlen",
+        )
+
+
+def _with_floor(point: Point) -> Conditions:
+    """Conditions with the host floor of the software stack, where the stack states one and the measurement does not."""
+    conditions = point.conditions
+    if conditions.stack is None or conditions.host_floor_ms is not None or conditions.stack not in stacks():
+        return conditions
+    floor_ms = stacks()[conditions.stack].host_floor_ms.get(point.request.name)
+    return conditions.model_copy(update={"host_floor_ms": floor_ms})
+
+
+def _answer(point: Point, **fields: object) -> PointResult:
+    workload, conditions = point.workload, point.conditions
+    schedule = implementations()[point.request.name].schedule
+    inputs = {
+        "gpu": point.spec.name,
+        "schedule": schedule,
+        "implementation": point.request.label,
+        "version": point.request.version,
+        "sm_clock_mhz": conditions.sm_clock_mhz,
+        "timing": conditions.timing,
+        "cache": conditions.cache,
+        "stack": conditions.stack,
+        "flops": workload.flops,
+    }
+    return PointResult.model_validate(workload.model_dump() | inputs | fields)
+
+
+def _plan_fields(planned: Plan) -> dict[str, object]:
+    """What is known without simulating: choices and memory."""
+    memory = footprint(planned.graph)
+    choices = planned.choices
+    return {
+        "tile_q": choices.tile_q,
+        "tile_kv": choices.tile_kv,
+        "stages": choices.stages,
+        "warps": choices.warps,
+        "accumulators": choices.accumulators,
+        "operand_bytes": graph_operand_bytes(planned.graph),
+        "extra_memory_bytes": memory.extra_bytes,
+        "peak_memory_bytes": memory.peak_bytes,
+    }
+
+
+def _simulated_fields(point: Point, planned: Plan, run: Simulation) -> dict[str, object]:
+    workload, spec = point.workload, point.spec
+    pairs = list(zip(planned.graph.kernels, run.kernels, strict=True))
+    kernels = tuple(_kernel_result(kernel, done, spec) for kernel, done in pairs)
+    longest = max(range(len(kernels)), key=lambda number: run.kernels[number].elapsed_ps)
+    main = kernels[longest]
+    latency_ms = ms_from_ps(run.latency_ps)
+    operand_bytes = graph_operand_bytes(planned.graph)
+    asked = sum(done.work.read_bytes for done in run.kernels)
+    launch_share = run.launch_ps / run.latency_ps
+    return {
+        "latency_ms": latency_ms,
+        "tflops": workload.flops / latency_ms / 1e9,
+        "l2_read_bytes": asked,
+        "l2_write_bytes": sum(done.work.write_bytes for done in run.kernels),
+        "l2_hit_rate": sum(done.l2_hit_bytes for done in run.kernels) / asked,
+        "l2_dirty_bytes": run.l2_dirty_bytes,
+        "hbm_read_bytes": sum(done.hbm_read_bytes for done in run.kernels),
+        "hbm_write_bytes": sum(done.hbm_write_bytes for done in run.kernels),
+        "smem_read_bytes": sum(done.work.smem_read_bytes for done in run.kernels),
+        "smem_write_bytes": sum(done.work.smem_write_bytes for done in run.kernels),
+        "executed_flops": sum(done.work.flops for done in run.kernels),
+        "smem_bytes_per_cta": max(kernel.smem_bytes_per_cta for kernel in kernels),
+        "registers_per_thread": max(kernel.registers_per_thread for kernel in kernels),
+        "ctas": main.ctas,
+        "ctas_per_sm": main.ctas_per_sm,
+        "waves": main.waves,
+        "bound_ms": lower_bound(workload, _locked(point), point.conditions.cache).ms,
+        "roofline_ms": roofline_ms(workload, operand_bytes, spec),
+        "bottleneck": "launch" if launch_share >= BUSY_SHARE else main.bottleneck,
+        "stalls": _stall_shares(run, launch_share),
+        "mode": "exhaustive",
+        "kernels": kernels,
+    }
+
+
+def _locked(point: Point) -> GpuSpec:
+    """The spec at the point's SM clock."""
+    clock = point.conditions.sm_clock_mhz
+    if clock is None:
+        return point.spec
+    return point.spec.model_copy(update={"sm": point.spec.sm.model_copy(update={"clock_hz": clock * 1e6})})
+
+
+def _stall_shares(run: Simulation, launch_share: float) -> dict[Stall, float]:
+    """Shares of slot time, kernels weighted by their length; launches and host time count in full."""
+    elapsed_ps = sum(done.elapsed_ps for done in run.kernels)
+    shares = dict.fromkeys(Stall, 0.0)
+    for done in run.kernels:
+        slot_ps = sum(done.stall_ps.values())
+        weight = (1 - launch_share) * done.elapsed_ps / elapsed_ps
+        for kind, spent_ps in done.stall_ps.items():
+            shares[kind] += weight * spent_ps / slot_ps
+    shares[Stall.LAUNCH] += launch_share
+    return shares
+
+
+def _kernel_result(kernel: Kernel, done: KernelRun, spec: GpuSpec) -> KernelResult:
+    slot_ps = sum(done.stall_ps.values())
+    return KernelResult(
+        name=done.name,
+        latency_ms=ms_from_ps(done.elapsed_ps),
+        operand_bytes=done.work.operand_bytes,
+        l2_read_bytes=done.work.read_bytes,
+        l2_write_bytes=done.work.write_bytes,
+        l2_hit_rate=done.l2_hit_bytes / done.work.read_bytes if done.work.read_bytes else 0.0,
+        hbm_read_bytes=done.hbm_read_bytes,
+        hbm_write_bytes=done.hbm_write_bytes,
+        smem_read_bytes=done.work.smem_read_bytes,
+        smem_write_bytes=done.work.smem_write_bytes,
+        executed_flops=done.work.flops,
+        smem_bytes_per_cta=kernel.smem_bytes,
+        registers_per_thread=registers_per_thread(kernel, spec.sm),
+        ctas=done.ctas,
+        ctas_per_sm=done.ctas_per_sm,
+        limited_by=done.limited_by,
+        waves=done.waves,
+        bottleneck=_bottleneck(done.busy, spec),
+        stalls={kind: spent_ps / slot_ps for kind, spent_ps in done.stall_ps.items()},
+        busy=done.busy,
+    )
+
+
+def _bottleneck(busy: Mapping[str, float], spec: GpuSpec) -> str:
+    """The resource that is busy most of the time, against the rate it can really reach; else "latency"."""
+    hbm = spec.memory.hbm
+    reached = hbm.peak_bandwidth_bytes_per_s / hbm.stream_bandwidth_bytes_per_s
+    shares = {"hbm": busy["hbm"] * reached, "compute pipe": busy["pipe"], "l2": busy.get("l2", 0.0)}
+    busiest = max(shares, key=lambda name: shares[name])
+    return busiest if shares[busiest] >= BUSY_SHARE else "latency"

@@ -1,0 +1,273 @@
+"""What all plots share: looks of series, axes, the strip for points that were not run, the legend, PNG bytes."""
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+
+from matplotlib import style
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from gpusim.report.series import MeasuredPoint, Series
+from gpusim.results import PointResult, Status
+
+INK, MUTED, RULE, GRID = "#16191d", "#565e68", "#cdd2d8", "#e3e6ea"
+
+_SIZE_INCHES, _PAD_INCHES, _DPI = (12.0, 8.0), 0.15, 100
+_DOT_SIZE, _LONE_DOT_SIZE, _HOLLOW_SIZE, _STATUS_SIZE = 4.5, 7.0, 10.0, 10.0
+
+# Baseline in ink, one grey, one accent; then hues of Okabe and Ito, darkened to 3:1 on white. Colour is never the only
+# sign: each has its own shape.
+_COLOURS = (INK, "#6a737d", "#a8104f", "#0072b2", "#c25700", "#008663", "#9a5ca8", "#8a7600")
+_MARKERS = ("s", "o", "^", "D", "v", "P", "p", "X")
+_DASHES: tuple[tuple[float, ...], ...] = ((), (4, 2), (1.2, 1.2), (5, 1.5, 1.2, 1.5), (8, 2), (3, 1, 1, 1, 1, 1))
+
+_STATUS_MARKS: dict[Status, tuple[str, str]] = {
+    "out_of_memory": ("x", "out of memory"),
+    "refused": (r"$\oslash$", "refused: does not fit"),
+    "unsupported": (r"$\boxminus$", "unsupported"),
+    "error": (r"$\boxtimes$", "error"),
+}
+_LARGE_LEGEND_SERIES = 8
+_NAMED_SOURCES = 2
+_MOST_TICKS = 12
+
+
+@dataclass(frozen=True)
+class Look:
+    """Colour, shape and dash pattern (in line widths, empty for solid) of a series."""
+
+    colour: str
+    marker: str
+    dash: tuple[float, ...]
+
+
+def looks_of(lines: Sequence[Series], measured: Sequence[MeasuredPoint]) -> dict[str, Look]:
+    """Colour and shape by implementation, dash by variant, so that one series looks the same in every plot.
+
+    Measured series without a simulated line take the next colours.
+    """
+    named = [(line.name, line.family, line.variant) for line in lines]
+    named += [(point.series, point.series, "") for point in measured]
+    looks: dict[str, Look] = {}
+    families: dict[str, int] = {}
+    variants: dict[str, int] = {}
+    for name, family, variant in named:
+        if name not in looks:
+            colour = families.setdefault(family, len(families)) % len(_COLOURS)
+            dash = variants.setdefault(variant, len(variants)) % len(_DASHES)
+            looks[name] = Look(_COLOURS[colour], _MARKERS[colour], _DASHES[dash])
+    return looks
+
+
+def frame(title: str, lines: Sequence[Series]) -> tuple[Figure, Axes, Axes | None]:
+    """A titled figure with axes for data and, if a point was not run, a strip above them with a row for each series."""
+    layout = ConstrainedLayoutEngine(w_pad=_PAD_INCHES, h_pad=_PAD_INCHES, hspace=0.0)
+    figure = Figure(figsize=_SIZE_INCHES, dpi=_DPI, layout=layout, facecolor="white")
+    _write_heading(figure, title, _setting([point for line in lines for point in line.points]))
+    rows = sum(1 for line in lines if _not_run(line))
+    if rows == 0:
+        axes, strip = figure.subplots(), None
+    else:
+        strip, axes = figure.subplots(2, 1, sharex=True, height_ratios=(rows, max(18, 2 * rows)))
+    _style(axes)
+    return figure, axes, strip
+
+
+def draw_line(axes: Axes, look: Look, *, lengths: Sequence[int], values: Sequence[float], label: str) -> Line2D:
+    """Draws a simulated line with a small mark at every point, and returns it for the legend."""
+    size = _DOT_SIZE if len(lengths) > 1 else _LONE_DOT_SIZE
+    (line,) = axes.plot(lengths, values, color=look.colour, marker=look.marker, markersize=size, linewidth=2.0)
+    line.set_label(label)
+    if look.dash:
+        line.set_dashes(look.dash)
+    return line
+
+
+def draw_measured(
+    axes: Axes,
+    looks: Mapping[str, Look],
+    measured: Sequence[tuple[MeasuredPoint, float]],
+    *,
+    simulated: Collection[str],
+) -> list[Line2D]:
+    """Draws measured values as hollow marks.
+
+    Returns legend entries: one for each series that has no simulated line, and one that names who measured.
+    """
+    if not measured:
+        return []
+    for point, value in measured:
+        axes.add_line(_hollow(looks[point.series], [point.seqlen], [value]))
+    unsimulated = dict.fromkeys(point.series for point, _ in measured if point.series not in simulated)
+    entries = [_hollow(looks[name], label=f"{name}: measured only") for name in unsimulated]
+    sources = _sources([point for point, _ in measured])
+    return [*entries, _hollow(Look(MUTED, "o", ()), label=f"hollow: measured, {sources}")]
+
+
+def draw_not_run(strip: Axes | None, lines: Sequence[Series], looks: Mapping[str, Look]) -> list[Line2D]:
+    """Marks every point that was not run in the strip, and returns a legend entry for each status that occurs."""
+    if strip is None:
+        return []
+    rows = [line for line in lines if _not_run(line)]
+    for row, line in enumerate(rows):
+        for point in _not_run(line):
+            _status_mark(strip, point, row=row, colour=looks[line.name].colour)
+    strip.set_ylim(len(rows) - 0.5, -0.5)
+    strip.set_yticks(range(len(rows)), [line.name for line in rows])
+    for label, line in zip(strip.get_yticklabels(), rows, strict=True):
+        label.set_color(looks[line.name].colour)
+    strip.tick_params(axis="both", length=0, labelsize=11)
+    strip.grid(axis="y", color=GRID, linewidth=0.8)
+    strip.spines[:].set_visible(False)
+    occurring = {point.status for line in rows for point in _not_run(line)}
+    return [_status_entry(status) for status in _STATUS_MARKS if status in occurring]
+
+
+def length_axis(axes: Axes, lengths: Sequence[int], *, label: str) -> None:
+    """A logarithmic axis of sequence lengths with a tick at each power of two."""
+    axes.set_xscale("log", base=2)
+    axes.set_xlabel(label, color=INK, fontsize=13)
+    low, high = (min(lengths), max(lengths)) if lengths else (1024, 1024)
+    margin = 3.0 if low == high else (high / low) ** 0.04
+    axes.set_xlim(low / margin, high * margin)
+    exponents = range(math.ceil(math.log2(low / margin)), math.floor(math.log2(high * margin)) + 1)
+    step = math.ceil(len(exponents) / _MOST_TICKS)
+    axes.xaxis.set_major_locator(FixedLocator([2.0**exponent for exponent in exponents[::step]]))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda length, _: short_length(round(length))))
+
+
+def value_axis(axes: Axes, values: Sequence[float], *, label: str, text: Callable[[float], str]) -> None:
+    """A logarithmic axis between round numbers; without a value to show, a sentence stands in its place."""
+    axes.set_yscale("log")
+    axes.set_ylabel(label, color=INK, fontsize=13)
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: text(value)))
+    if not values:
+        axes.yaxis.set_major_locator(NullLocator())
+        note = "nothing to show here: no point has a value"
+        axes.text(0.5, 0.5, note, transform=axes.transAxes, ha="center", color=MUTED, fontsize=13)
+        return
+    ticks = _round_numbers(min(values), max(values))
+    axes.set_ylim(ticks[0], ticks[-1])
+    if len(ticks) > _MOST_TICKS:
+        ticks = [tick for tick in ticks if math.log10(tick).is_integer()]
+    axes.yaxis.set_major_locator(FixedLocator(ticks))
+
+
+def legend(figure: Figure, entries: Sequence[Line2D], *, num_series: int) -> None:
+    """A legend under the axes, where it covers no data; smaller letters when there are many series."""
+    if not entries:
+        return
+    is_large = num_series <= _LARGE_LEGEND_SERIES
+    figure.legend(
+        handles=list(entries),
+        loc="outside lower left",
+        ncols=2 if is_large else 3,
+        fontsize=12 if is_large else 9,
+        frameon=False,
+        labelcolor=INK,
+        handlelength=4.5,
+    )
+
+
+def short_length(length: int) -> str:
+    """A sequence length as people say it: 512, 1k, 16k, 1M (powers of 1,024)."""
+    for size, suffix in ((1 << 20, "M"), (1 << 10, "k")):
+        if length >= size and length % size == 0:
+            return f"{length // size}{suffix}"
+    return str(length)
+
+
+def png(draw: Callable[[], Figure]) -> bytes:
+    """The figure that `draw` makes as PNG bytes, the same whatever matplotlib settings the user has."""
+    content = BytesIO()
+    with style.context({}, after_reset=True):
+        draw().savefig(content, format="png", dpi=_DPI, metadata={"Software": None})
+    return content.getvalue()
+
+
+def _write_heading(figure: Figure, title: str, setting: str) -> None:
+    """Two lines; the layout leaves room for a suptitle only, so its empty second line holds the place of the text."""
+    x, y = _PAD_INCHES / _SIZE_INCHES[0], 1 - _PAD_INCHES / _SIZE_INCHES[1]
+    heading = figure.suptitle(f"{title}\n", x=x, ha="left", color=INK, fontsize=14, linespacing=1.5)
+    heading.set_fontweight("bold")
+    figure.text(x, y, f"\n{setting}", va="top", color=MUTED, fontsize=14, linespacing=1.5)
+
+
+def _style(axes: Axes) -> None:
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    for side in ("bottom", "left"):
+        axes.spines[side].set_color(RULE)
+    axes.grid(color=GRID, linewidth=0.8)
+    axes.tick_params(colors=MUTED, labelsize=12)
+    axes.set_axisbelow(True)
+
+
+def _not_run(line: Series) -> list[PointResult]:
+    return [point for point in line.points if point.status != "ok"]
+
+
+def _hollow(look: Look, lengths: Sequence[int] = (), values: Sequence[float] = (), *, label: str = "") -> Line2D:
+    mark = Line2D(lengths, values, linestyle="", marker=look.marker, markersize=_HOLLOW_SIZE, label=label)
+    mark.set(markerfacecolor="none", markeredgecolor=look.colour, markeredgewidth=1.6)
+    return mark
+
+
+def _status_mark(strip: Axes, point: PointResult, *, row: int, colour: str) -> None:
+    marker, _ = _STATUS_MARKS[point.status]
+    strip.plot(point.seqlen_k, row, linestyle="", marker=marker, markersize=_STATUS_SIZE, color=colour)
+
+
+def _status_entry(status: Status) -> Line2D:
+    marker, words = _STATUS_MARKS[status]
+    return Line2D([], [], linestyle="", marker=marker, markersize=_STATUS_SIZE, color=MUTED, label=words)
+
+
+def _sources(measured: Sequence[MeasuredPoint]) -> str:
+    labels = list(dict.fromkeys(point.label for point in measured))
+    return " and ".join(labels) if len(labels) <= _NAMED_SOURCES else f"{len(labels)} sources"
+
+
+def _setting(points: Sequence[PointResult]) -> str:
+    """GPU and shape as one line of text; what differs between points is listed or given as a range."""
+    if not points:
+        return "no points"
+    parts = [
+        _listed(points, "gpu"),
+        f"{_listed(points, 'pass_')} {_listed(points, 'dtype')}",
+        f"batch {_range(points, 'batch')}",
+        f"heads {_range(points, 'heads')}",
+    ]
+    if any(point.kv_heads != point.heads for point in points):
+        parts.append(f"K/V heads {_range(points, 'kv_heads')}")
+    parts.append(f"head dim {_range(points, 'head_dim')}")
+    parts.append(" and ".join(sorted({"causal" if point.causal else "not causal" for point in points})))
+    if any(point.seqlen_q != point.seqlen_k for point in points):
+        parts.append(f"query length {_range(points, 'seqlen_q')}")
+    return " · ".join(parts)
+
+
+def _listed(points: Sequence[PointResult], field: str) -> str:
+    return ", ".join(dict.fromkeys(str(getattr(point, field)) for point in points))
+
+
+def _range(points: Sequence[PointResult], field: str) -> str:
+    values = [getattr(point, field) for point in points]
+    low, high = min(values), max(values)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def _round_numbers(low: float, high: float) -> list[float]:
+    """1, 2 and 5 times powers of ten, from the last below `low` to the first above `high`."""
+    exponents = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 2)
+    grid = [float(f"{digit}e{exponent}") for exponent in exponents for digit in (1, 2, 5)]
+    first = max(index for index, value in enumerate(grid) if value < low)
+    last = min(index for index, value in enumerate(grid) if value > high)
+    return grid[first : last + 1]

@@ -1,0 +1,169 @@
+"""Latency and HBM traffic against sequence length, as PNGs of 1,200 × 800 pixels.
+
+Lines with small marks are simulated; hollow marks are measured. Colour and shape name the implementation, the dash
+names the GPU or what else differs. What was not run is marked in a strip above the data. Equal input, equal bytes.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import EngFormatter
+
+from gpusim.report import chart
+from gpusim.report.chart import Look
+from gpusim.report.series import MeasuredPoint, Series, series_of
+from gpusim.results import PointResult
+
+
+def latency_png(
+    points: Sequence[PointResult],
+    measured: Sequence[MeasuredPoint],
+    errors: Mapping[str, tuple[float, int]],
+) -> bytes:
+    """Latency in ms against sequence length, both logarithmic, as a PNG.
+
+    `errors` maps names from `series_names` to (mean |error| in percent, number of measurements).
+    """
+    return chart.png(lambda: latency_figure(points, measured, errors))
+
+
+def traffic_png(
+    points: Sequence[PointResult],
+    measured: Sequence[MeasuredPoint],
+    *,
+    compulsory: Mapping[int, int] | None = None,
+) -> bytes:
+    """HBM bytes (read + written) against sequence length, both logarithmic, as a PNG.
+
+    `compulsory` maps sequence lengths to the bytes that no schedule can avoid.
+    """
+    return chart.png(lambda: traffic_figure(points, measured, compulsory=compulsory))
+
+
+def latency_figure(
+    points: Sequence[PointResult],
+    measured: Sequence[MeasuredPoint],
+    errors: Mapping[str, tuple[float, int]],
+) -> Figure:
+    """The figure behind `latency_png`."""
+    lines = series_of(points)
+    looks = chart.looks_of(lines, measured)
+    hollow = [(point, point.latency_ms) for point in measured if point.latency_ms is not None]
+    figure, axes, strip = chart.frame("Latency against sequence length", lines)
+    entries: list[Line2D] = []
+    values = [latency_ms for _, latency_ms in hollow]
+    for line in lines:
+        found = [(point.seqlen_k, point.latency_ms) for point in line.points if point.latency_ms is not None]
+        entries += _draw_line(axes, looks[line.name], found, label=_with_error(line.name, errors))
+        values += _draw_band(axes, looks[line.name], line) + [latency_ms for _, latency_ms in found]
+    entries += _draw_marks(axes, strip, lines, looks=looks, hollow=hollow)
+    _length_axis(axes, lines, [point.seqlen for point, _ in hollow])
+    chart.value_axis(axes, values, label="latency, ms", text=lambda latency_ms: f"{latency_ms:,.12g}")
+    chart.legend(figure, entries, num_series=len(looks))
+    return figure
+
+
+def traffic_figure(
+    points: Sequence[PointResult],
+    measured: Sequence[MeasuredPoint],
+    *,
+    compulsory: Mapping[int, int] | None = None,
+) -> Figure:
+    """The figure behind `traffic_png`."""
+    lines = series_of(points)
+    looks = chart.looks_of(lines, measured)
+    hollow = [(point, point.hbm_bytes) for point in measured if point.hbm_bytes]
+    floor = sorted((compulsory or {}).items())
+    figure, axes, strip = chart.frame("HBM traffic against sequence length", lines)
+    entries: list[Line2D] = []
+    values = [size for _, size in hollow] + [float(size) for _, size in floor]
+    zeros: list[tuple[int, Look]] = []
+    for line in lines:
+        found = _hbm_bytes(line)
+        above_zero = [(length, float(size)) for length, size in found if size]
+        entries += _draw_line(axes, looks[line.name], above_zero, label=line.name)
+        values += [size for _, size in above_zero]
+        zeros += [(length, looks[line.name]) for length, size in found if not size]
+    entries += _draw_compulsory(axes, floor) + _draw_zeros(axes, zeros)
+    entries += _draw_marks(axes, strip, lines, looks=looks, hollow=hollow)
+    _length_axis(axes, lines, [point.seqlen for point, _ in hollow] + [length for length, _ in floor])
+    chart.value_axis(axes, values, label="HBM bytes, read + written", text=EngFormatter(unit="B"))
+    chart.legend(figure, entries, num_series=len(looks))
+    return figure
+
+
+def _draw_line(axes: Axes, look: Look, found: Sequence[tuple[int, float]], *, label: str) -> list[Line2D]:
+    if not found:
+        return []
+    lengths, values = zip(*found, strict=True)
+    return [chart.draw_line(axes, look, lengths=lengths, values=values, label=label)]
+
+
+def _draw_band(axes: Axes, look: Look, line: Series) -> list[float]:
+    """Tints the error band of a series where it has one, and returns the band's edges in ms."""
+    band = [
+        (point.seqlen_k, point.latency_lo_ms, point.latency_hi_ms)
+        for point in line.points
+        if point.latency_lo_ms is not None and point.latency_hi_ms is not None
+    ]
+    if not band:
+        return []
+    lengths, low_ms, high_ms = zip(*band, strict=True)
+    axes.fill_between(lengths, low_ms, high_ms, color=look.colour, alpha=0.12, linewidth=0)
+    return [*low_ms, *high_ms]
+
+
+def _draw_compulsory(axes: Axes, floor: Sequence[tuple[int, int]]) -> list[Line2D]:
+    if not floor:
+        return []
+    lengths, sizes = zip(*floor, strict=True)
+    label = "compulsory: inputs once, output once"
+    return axes.plot(lengths, sizes, color=chart.MUTED, linewidth=1.0, linestyle=(0, (4, 4)), label=label, zorder=1)
+
+
+def _draw_zeros(axes: Axes, zeros: Sequence[tuple[int, Look]]) -> list[Line2D]:
+    """Marks points that a warm cache keeps from HBM at the lower edge, as a logarithmic axis has no zero."""
+    for length, look in zeros:
+        axes.plot(
+            length, 0.0, transform=axes.get_xaxis_transform(), marker=7, markersize=9, color=look.colour, clip_on=False
+        )
+    if not zeros:
+        return []
+    return [Line2D([], [], linestyle="", marker=7, markersize=9, color=chart.MUTED, label="at the edge: 0 bytes")]
+
+
+def _draw_marks(
+    axes: Axes,
+    strip: Axes | None,
+    lines: Sequence[Series],
+    *,
+    looks: Mapping[str, Look],
+    hollow: Sequence[tuple[MeasuredPoint, float]],
+) -> list[Line2D]:
+    simulated = {line.name for line in lines}
+    measured = chart.draw_measured(axes, looks, hollow, simulated=simulated)
+    return measured + chart.draw_not_run(strip, lines, looks)
+
+
+def _hbm_bytes(line: Series) -> list[tuple[int, int]]:
+    return [
+        (point.seqlen_k, point.hbm_read_bytes + point.hbm_write_bytes)
+        for point in line.points
+        if point.hbm_read_bytes is not None and point.hbm_write_bytes is not None
+    ]
+
+
+def _with_error(name: str, errors: Mapping[str, tuple[float, int]]) -> str:
+    if name in errors:
+        mape_pct, count = errors[name]
+        return f"{name}: mean |error| {mape_pct:.1f} % over {count:,}"
+    return f"{name}: not measured" if errors else name
+
+
+def _length_axis(axes: Axes, lines: Sequence[Series], others: Sequence[int]) -> None:
+    points = [point for line in lines for point in line.points]
+    is_square = all(point.seqlen_q == point.seqlen_k for point in points)
+    label = "sequence length N, tokens" if is_square else "K/V sequence length, tokens"
+    chart.length_axis(axes, [point.seqlen_k for point in points] + list(others), label=label)
