@@ -20,6 +20,11 @@ def measured_dir() -> Path:
     return _find("measured", _PACKAGE.parent / "validation" / "measured")
 
 
+def trust_list() -> Path:
+    """File that says which measured rows count in an error figure."""
+    return _find("trust.csv", _PACKAGE.parent / "validation" / "trust.csv")
+
+
 def _find(name: str, in_checkout: Path) -> Path:
     installed = _PACKAGE / "_data" / name
-    return installed if installed.is_dir() else in_checkout
+    return installed if installed.exists() else in_checkout

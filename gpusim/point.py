@@ -36,14 +36,14 @@ def run_point(point: Point, *, force: bool = False, recorder: Recorder | None = 
     try:
         planned = plan(point.request, point.spec, point.workload)
     except PointError as error:
-        return _answer(point, status=error.status, reason=error.reason, fix=error.fix)
+        return answer(point, status=error.status, reason=error.reason, fix=error.fix)
     try:
         _guard_size(planned, force=force)
         run = simulate(planned.graph, point.spec, _with_floor(point), recorder)
     except PointError as error:
-        return _answer(point, status=error.status, reason=error.reason, fix=error.fix, **_plan_fields(planned))
+        return answer(point, status=error.status, reason=error.reason, fix=error.fix, **_plan_fields(planned))
     fields = _plan_fields(planned) | _simulated_fields(point, planned, run)
-    return _answer(point, status="ok", **fields)
+    return answer(point, status="ok", **fields)
 
 
 def _guard_size(planned: Plan, *, force: bool) -> None:
@@ -65,7 +65,8 @@ def _with_floor(point: Point) -> Conditions:
     return conditions.model_copy(update={"host_floor_ms": floor_ms})
 
 
-def _answer(point: Point, **fields: object) -> PointResult:
+def answer(point: Point, **fields: object) -> PointResult:
+    """A result with the point's inputs and the given fields."""
     workload, conditions = point.workload, point.conditions
     schedule = implementations()[point.request.name].schedule
     inputs = {

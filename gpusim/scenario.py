@@ -98,7 +98,9 @@ def build_scenario(content: Mapping[str, object], *, where: str, text: str, over
     points = checker.points()
     if checker.problems:
         raise ScenarioError(where, list(dict.fromkeys(checker.problems)))
-    return Scenario(file.name, points, tuple(_listed(file.measured)), text)
+    return Scenario(
+        file.name, points, tuple(file.measured if isinstance(file.measured, list) else [file.measured]), text
+    )
 
 
 def _listed(value: object) -> list[object]:
@@ -181,7 +183,8 @@ class _Checker:
             stated = ", ".join(f"{field} has {length}" for field, length in lengths.items())
             self.problems.append(f"zip: lists that vary together need one length above zero; {stated}")
             return []
-        if not all([self._is_known(field) for field in lengths]):
+        known = [self._is_known(field) for field in lengths]
+        if not all(known):
             return []
         rows = zip(*self._file.zip.values(), strict=True)
         return [dict(zip(lengths, row, strict=True)) for row in rows]
@@ -227,7 +230,7 @@ class _Checker:
             self.problems.extend(f"model: {path}: {problem}" for problem in error.problems)
         except (json.JSONDecodeError, KeyError, TypeError, ZeroDivisionError) as error:
             self.problems.append(
-                f"model: {path} is no model config that states num_attention_heads and hidden_size or head_dim ({error!r})"
+                f"model: {path} does not state num_attention_heads, and hidden_size or head_dim ({error!r})"
             )
         else:
             return {name: value for name, value in fields.items() if value is not None}

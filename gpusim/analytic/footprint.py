@@ -33,9 +33,7 @@ def footprint(graph: TaskGraph) -> Footprint:
 
 def _life(graph: TaskGraph, tensor: Tensor) -> tuple[int, int, int]:
     used = [
-        number
-        for number, kernel in enumerate(graph.kernels)
-        if tensor in kernel.loaded() or tensor in kernel.stored()
+        number for number, kernel in enumerate(graph.kernels) if tensor in kernel.loaded() or tensor in kernel.stored()
     ]
     return used[0], used[-1], tensor.size_bytes
 

@@ -86,7 +86,9 @@ def occupancy(kernel: Kernel, spec: GpuSpec) -> Occupancy:
     limits = _limits(kernel, spec.sm)
     reason = min(limits, key=lambda name: limits[name])
     if limits[reason] < 1:
-        raise DoesNotFitError(f"{kernel.name}: no CTA fits an SM of {spec.name}, limited by {reason}", "lower the tiles")
+        raise DoesNotFitError(
+            f"{kernel.name}: no CTA fits an SM of {spec.name}, limited by {reason}", "lower the tiles"
+        )
     return Occupancy(limits[reason], reason)
 
 

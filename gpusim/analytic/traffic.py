@@ -124,4 +124,3 @@ def _tile_bytes(tile: Tile, guard: Guard | None, indices: tuple[str, ...], trips
 def _extent_total(axis: str | int, extents: tuple[int, ...], guard: Guard | None, trips: dict[str, int]) -> int:
     blocks = _allowed(axis, guard, trips) if isinstance(axis, str) else [axis]
     return sum(extents[block] for block in blocks)
-

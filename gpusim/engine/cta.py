@@ -1,7 +1,7 @@
 """One CTA slot of an SM: takes CTAs from the kernel's queue and walks their phases.
 
-A slot is one SimPy process for the whole kernel. It waits at most once for the loads a phase needs and once for its turn
-on the compute pipe; loads and stores are booked, not waited for one by one.
+A slot is one SimPy process for the whole kernel. It waits at most once for the loads a phase needs and once for its
+turn on the compute pipe; loads and stores are booked, not waited for one by one.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -9,6 +9,7 @@ from typing import Any
 
 import simpy
 
+from gpusim.engine.clock import Environment
 from gpusim.engine.lower import Access, Block, LoweredKernel, MainLoop, OuterLoop, Straight
 from gpusim.hardware import Machine, StreamingMultiprocessor
 from gpusim.trace import Recorder, Stall
@@ -41,7 +42,7 @@ class CtaSlot:
 
     def __init__(
         self,
-        env: simpy.Environment,
+        env: Environment,
         machine: Machine,
         sm: StreamingMultiprocessor,
         *,

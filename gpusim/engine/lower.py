@@ -1,8 +1,8 @@
 """A kernel's program as tables of phases, ready to be walked once a CTA.
 
-Straight-line code becomes loads issued at once, one hold of the compute pipe that waits for them, and posted stores. An
-innermost loop becomes a table: a phase waits for the loads it is the first to read, holds the pipe, then issues the next
-load into every buffer that it was the last to read. So a buffer with one stage is refilled as soon as it is free,
+Straight-line code becomes loads issued at once, one hold of the compute pipe that waits for them, and posted stores.
+An innermost loop becomes a table: a phase waits for the loads it is the first to read, holds the pipe, then issues the
+next load into every buffer that it was the last to read. So a buffer with one stage is refilled as soon as it is free,
 and a buffer with S stages runs S iterations ahead. The pipe time of a loop iteration is
 max(matrix, softmax) + (1 − overlap) · min(matrix, softmax) + the rest, shared out over its phases.
 """
@@ -10,9 +10,9 @@ max(matrix, softmax) + (1 − overlap) · min(matrix, softmax) + the rest, share
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gpusim.analytic import smem_read_bytes, smem_write_bytes
 from gpusim.dtypes import DType
 from gpusim.errors import GraphError
-from gpusim.analytic import smem_read_bytes, smem_write_bytes
 from gpusim.hardware.memory import Tiles
 from gpusim.specs import SmSpec
 from gpusim.taskgraph import (

@@ -1,21 +1,21 @@
 """Runs a graph on a machine: kernels one after another, CTA slots side by side, counters at the end.
 
-`timing` says what the result includes. "event" and "graph" add the gap between dependent kernels before each kernel, and
-"event" cannot beat the rate at which a stream issues launches; "host" adds one isolated launch; "ncu" is
-kernels alone. `cache: warm` runs the graph twice and reports the second run, when everything it touches could fit
+`timing` says what the result includes. "event" and "graph" add the gap between dependent kernels before each kernel,
+and "event" cannot beat the rate at which a stream issues launches; "host" adds one isolated launch; "ncu" is kernels
+alone. `cache: warm` runs the graph twice and reports the second run, when everything it touches could fit
 twice into L2; beyond that, least-recently-used tiles of the first run are gone before they are asked for again.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import simpy
 
-from gpusim.analytic import KernelWork, Occupancy, check_memory, footprint, kernel_work, occupancy
-from gpusim.engine.cta import CtaSlot
+from gpusim.analytic import KernelWork, check_memory, footprint, kernel_work, occupancy
+from gpusim.engine.clock import Environment
+from gpusim.engine.cta import CtaSlot, Process
 from gpusim.engine.lower import lower, matmul_flop_per_clk
 from gpusim.errors import UnsupportedError
-from gpusim.hardware import Machine, build_machine
+from gpusim.hardware import build_machine
 from gpusim.specs import GpuSpec
 from gpusim.taskgraph import Kernel, Loop, TaskGraph, check_graph
 from gpusim.taskgraph.program import Node
@@ -109,7 +109,7 @@ class _Run:
         self.spec = spec
         self._conditions = conditions
         self._recorder = recorder
-        self.env = simpy.Environment()
+        self.env = Environment()
         self.machine = build_machine(spec)
         self.bases = _first_keys(graph)
         self.store_queue_ps = ps_from_ns(spec.memory.hbm.write_queue_ns)
@@ -148,7 +148,7 @@ class _Run:
             gpu_ps = max(gpu_ps, round(self._conditions.host_floor_ms * PS_PER_MS))
         return gpu_ps
 
-    def _kernels(self, recorder: Recorder | None) -> Iterator[simpy.Event]:
+    def _kernels(self, recorder: Recorder | None) -> Process:
         gap_ps = 0 if self._conditions.timing == "ncu" else ps_from_ns(self.spec.launch.graph_ns)
         for kernel in self._graph.kernels:
             begin = self.env.now
@@ -258,7 +258,7 @@ class _KernelOnMachine:
         return totals | {Stall.IDLE: elapsed_ps * len(self._slots) - sum(totals.values())}
 
     def _busy(self, elapsed_ps: int, hbm_bytes: int, compute_ps: int) -> dict[str, float]:
-        """Share of the elapsed time that each unit needs at its own peak, and that SM pipes are held; none exceeds 1."""
+        """Share of the elapsed time each unit needs at its own peak, and that SM pipes are held; none exceeds 1."""
         sm, memory, work = self._spec.sm, self._spec.memory, self._work
         clocks = elapsed_ps / PS_PER_S * self._clock_hz * sm.count
         seconds = elapsed_ps / PS_PER_S

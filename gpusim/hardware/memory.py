@@ -12,8 +12,8 @@ Tiles = tuple[tuple[tuple[int, int], ...], int]  # ((key offset, bytes) of each,
 class MemorySystem:
     """All SMs' path to device memory. Without an L2 every request goes to HBM.
 
-    A read occupies the SM's fill port, the L2 port and, on a miss, HBM, all from the moment it arrives, and is usable one
-    latency after the last of them. A write is accepted when L2 has it and HBM has taken what it pushed out.
+    A read occupies the SM's fill port, the L2 port and, on a miss, HBM, all from the moment it arrives, and is usable
+    one latency after the last of them. A write is accepted when L2 has it and HBM has taken what it pushed out.
     """
 
     __slots__ = ("_fill_ps_per_byte", "_hit_ps", "_miss_ps", "_ports", "asked_read", "asked_write", "hbm", "hit", "l2")

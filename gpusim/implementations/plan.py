@@ -1,8 +1,8 @@
 """From a name in a scenario to a task graph: which schedule, with which tiles and constants, on this GPU and shape.
 
 A bare name is a released implementation with the choices of its table. A mapping is the schedule with the choices it
-states; what it leaves out comes from the table, and the point is reported as "custom". On a GPU without a register file no
-table applies: accumulators in shared memory, one stage, one warp, and the largest square tile that fits.
+states; what it leaves out comes from the table, and the point is reported as "custom". On a GPU without a register
+file no table applies: accumulators in shared memory, one stage, one warp, and the largest square tile that fits.
 """
 
 from collections.abc import Iterator, Mapping
@@ -99,8 +99,8 @@ def _check_choices(name: str, choices: Mapping[str, object], where: str) -> None
 def plan(request: ScheduleRequest, spec: GpuSpec, workload: AttentionWorkload) -> Plan:
     """The graph of a request on a GPU.
 
-    Raises UnsupportedError where no model or table covers the case, and DoesNotFitError, naming a tile that fits, where a
-    CTA exceeds the SM.
+    Raises UnsupportedError where no model or table covers the case, and DoesNotFitError, naming a tile that fits, where
+    a CTA exceeds the SM.
     """
     implementation = implementations()[request.name]
     _check_supported(workload, implementation)

@@ -18,8 +18,6 @@ from gpusim.measured.aliases import alias_table
 from gpusim.measured.cells import RowCells, RowProblem
 from gpusim.measured.rows import KNOWN_COLUMNS, MEASURED_COLUMNS, MeasuredRow, measured_row
 
-_TRUST_LIST = "trust"
-
 
 @dataclass(frozen=True)
 class SkippedRow:
@@ -67,7 +65,7 @@ def read_all(paths: Sequence[Path]) -> tuple[tuple[MeasuredFile, ...], tuple[Mea
 
 def measured_names() -> tuple[str, ...]:
     """Names of the shipped tables, in alphabetical order."""
-    return tuple(sorted(path.stem for path in measured_dir().glob("*.csv") if path.stem != _TRUST_LIST))
+    return tuple(sorted(path.stem for path in measured_dir().glob("*.csv")))
 
 
 def find_measured(name: str) -> Path:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from gpusim.datafiles import measured_dir
+from gpusim.datafiles import trust_list
 from gpusim.errors import MeasuredError
 from gpusim.measured.rows import MeasuredRow
 from gpusim.strict_yaml import read_text
@@ -56,7 +56,7 @@ def verdict(row: MeasuredRow) -> Verdict:
 
     Raises MeasuredError when the list itself is damaged.
     """
-    rules = read_trust_list(measured_dir() / "trust.csv")
+    rules = read_trust_list(trust_list())
     return next((rule.verdict for rule in rules if rule.fits(row)), Verdict(False, "not on the trust list"))
 
 

@@ -7,6 +7,7 @@ in the workload's format, matrix operands rounded to it, accumulators and m, ℓ
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -107,7 +108,8 @@ def _storage_type(dtype: DType, precision: Precision) -> npt.DTypeLike:
     if dtype is DType.BF16:
         import ml_dtypes  # only bf16 needs it, and the base install does without
 
-        return np.dtype(ml_dtypes.bfloat16)
+        bfloat16: npt.DTypeLike = np.dtype(ml_dtypes.bfloat16)
+        return bfloat16
     return np.float32 if dtype is DType.FP32 else np.float16
 
 
@@ -178,8 +180,9 @@ class _Cta:
     def _poison(self, slot: tuple[str, int]) -> None:
         self._slots[slot] = np.full_like(self._slots[slot], np.nan)
 
-    def _do(self, step: Step) -> None:  # one arm an operation: the meaning of the whole language on one screen
-        at = lambda buffer: self._slots[buffer.name, step.stages[buffer.name]]  # noqa: E731
+    def _do(self, step: Step) -> None:
+        """One arm an operation: the meaning of the whole language on one screen."""
+        at = partial(self._content, step)
         with np.errstate(invalid="ignore", divide="ignore"):
             match step.task.op:
                 case Load(tile=tile, into=buffer):
@@ -187,49 +190,56 @@ class _Cta:
                 case Store(buffer=buffer, tile=tile):
                     target = self._memory.view(tile, step.indices)
                     target[...] = at(buffer)[: target.shape[0], : target.shape[1]]
-                case MatMul(a=a, b=b, out=out, transpose_b=transpose_b, accumulate=accumulate, scale=scale):
-                    left, right = self._rounded(at(a)), self._rounded(at(b))
-                    right = right.T if transpose_b else right
-                    inner = min(left.shape[1], right.shape[0])
-                    product = left[:, :inner] @ right[:inner] * self._wide(scale)
-                    if accumulate:
-                        at(out)[: product.shape[0], : product.shape[1]] += product
-                    else:
-                        self._put(step, out, product)
+                case MatMul() as op:
+                    self._multiply(step, op)
                 case Scale(buffer=buffer, factor=factor):
-                    at(buffer)[...] = at(buffer).astype(self._wide) * self._wide(factor)
+                    at(buffer)[...] = self._widened(at(buffer)) * factor
                 case Fill(buffer=buffer, value=value):
                     self._put(step, buffer, np.full((buffer.rows, buffer.cols), value))
                 case Copy(src=src, dst=dst, transpose=transpose, scale=scale):
-                    content = at(src).astype(self._wide) * self._wide(scale)
+                    content = self._widened(at(src)) * scale
                     self._put(step, dst, content.T if transpose else content)
-                case OnlineSoftmax():
-                    self._online_softmax(step, step.task.op)
+                case OnlineSoftmax() as op:
+                    self._online_softmax(step, op)
                 case Rescale(out=out, alpha=alpha):
                     rows = min(len(at(out)), len(at(alpha)))
                     at(out)[:rows] *= at(alpha)[:rows]
                 case Normalise(out=out, l=total):
                     rows = min(len(at(out)), len(at(total)))
                     at(out)[:rows] /= at(total)[:rows]
+                    self._report_statistics(step)
                 case LogSumExp(m=m, l=total, lse=lse):
                     self._put(step, lse, at(m) + np.log(at(total)))
                 case RowSoftmax(scores=scores):
-                    wide = at(scores).astype(self._wide)
+                    wide = self._widened(at(scores))
                     weights = np.exp(wide - wide.max(axis=1, keepdims=True))
                     at(scores)[...] = weights / weights.sum(axis=1, keepdims=True)
-        if isinstance(step.task.op, Normalise):
-            self._report_statistics(step)
+
+    def _content(self, step: Step, buffer: Buffer) -> Array:
+        """The stage of a buffer that its name means at this step."""
+        return self._slots[buffer.name, step.stages[buffer.name]]
 
     def _put(self, step: Step, buffer: Buffer, content: Array) -> None:
         slot = buffer.name, step.stages[buffer.name]
         self._slots[slot] = np.array(content, dtype=self._slots[slot].dtype)
 
-    def _rounded(self, operand: Array) -> Array:
-        """An operand as the matrix unit sees it: rounded to the workload's format, multiplied and summed wide."""
-        return operand.astype(self._operand).astype(self._wide)
+    def _widened(self, content: Array) -> Array:
+        return content.astype(self._wide)
+
+    def _multiply(self, step: Step, op: MatMul) -> None:
+        """Operands as the matrix unit sees them: rounded to the workload's format, multiplied and summed wide."""
+        left, right = (self._widened(self._content(step, b).astype(self._operand)) for b in (op.a, op.b))
+        right = right.T if op.transpose_b else right
+        inner = min(left.shape[1], right.shape[0])
+        product = left[:, :inner] @ right[:inner]
+        product *= op.scale
+        if op.accumulate:
+            self._content(step, op.out)[: product.shape[0], : product.shape[1]] += product
+        else:
+            self._put(step, op.out, product)
 
     def _online_softmax(self, step: Step, op: OnlineSoftmax) -> None:
-        at = lambda buffer: self._slots[buffer.name, step.stages[buffer.name]]  # noqa: E731
+        at = partial(self._content, step)
         scores = at(op.scores)
         rows = len(scores)
         old = at(op.m)[:rows]
@@ -247,8 +257,8 @@ class _Cta:
             return
         first = self._first_row(step, op.scores.rows)
         for row in np.flatnonzero(np.isfinite(old[:, 0]) & (new[:, 0] > old[:, 0])):
-            values = (float(x[row, 0]) for x in (old, new, alpha))
-            self._observers.on_rescale(Rescaling(step.indices[HEAD], first + int(row), *values))
+            before, after, factor = (float(x[row, 0]) for x in (old, new, alpha))
+            self._observers.on_rescale(Rescaling(step.indices[HEAD], first + int(row), before, after, factor))
 
     def _report_statistics(self, step: Step) -> None:
         names = {name for name, _ in self._slots}
@@ -306,4 +316,3 @@ def _legal_order(cta: UnrolledCta, rng: random.Random | None) -> list[int]:
             if waiting[later] == 0:
                 ready.append(later)
     return order
-

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
+from typing import Literal
 
 from matplotlib import style
 from matplotlib.axes import Axes
@@ -18,13 +19,15 @@ from gpusim.results import PointResult, Status
 INK, MUTED, RULE, GRID = "#16191d", "#565e68", "#cdd2d8", "#e3e6ea"
 
 _SIZE_INCHES, _PAD_INCHES, _DPI = (12.0, 8.0), 0.15, 100
-_DOT_SIZE, _LONE_DOT_SIZE, _HOLLOW_SIZE, _STATUS_SIZE = 4.5, 7.0, 10.0, 10.0
+_DOT_SIZE, _LONE_DOT_SIZE, _MARK_SIZE, _HOLLOW_SIZE, _STATUS_SIZE = 4.5, 7.0, 7.5, 10.0, 10.0
 
 # Baseline in ink, one grey, one accent; then hues of Okabe and Ito, darkened to 3:1 on white. Colour is never the only
 # sign: each has its own shape.
 _COLOURS = (INK, "#6a737d", "#a8104f", "#0072b2", "#c25700", "#008663", "#9a5ca8", "#8a7600")
 _MARKERS = ("s", "o", "^", "D", "v", "P", "p", "X")
 _DASHES: tuple[tuple[float, ...], ...] = ((), (4, 2), (1.2, 1.2), (5, 1.5, 1.2, 1.5), (8, 2), (3, 1, 1, 1, 1, 1))
+Fill = Literal["full", "bottom", "left", "top", "right"]
+_FILLS: tuple[Fill, ...] = ("full", "bottom", "left", "top", "right")  # hollow is for measured values
 
 _STATUS_MARKS: dict[Status, tuple[str, str]] = {
     "out_of_memory": ("x", "out of memory"),
@@ -33,17 +36,29 @@ _STATUS_MARKS: dict[Status, tuple[str, str]] = {
     "error": (r"$\boxtimes$", "error"),
 }
 _LARGE_LEGEND_SERIES = 8
+_LETTERS_OF_A_HEADING = 110
+# Columns and letters in points, the first that fits; small letters start at the third.
+_LEGEND_LAYOUTS = ((2, 12.0), (2, 10.0), (3, 8.5), (2, 8.5), (1, 8.5))
+_FIRST_SMALL_LAYOUT = 2
+_WIDTH_OF_A_LETTER = 0.57  # of its height, DejaVu Sans on average
+_LINE_SAMPLE, _MARK_SAMPLE, _LEGEND_GAPS = 4.5, 1.5, 2.8  # widths in a legend, in heights of a letter
+_LARGE_STRIP_ROWS = 6
+_HEADING_LINE = 0.034  # height of one line of the heading, as a share of the figure
 _NAMED_SOURCES = 2
 _MOST_TICKS = 12
 
 
 @dataclass(frozen=True)
 class Look:
-    """Colour, shape and dash pattern (in line widths, empty for solid) of a series."""
+    """Colour, shape and dash pattern (in line widths, empty for solid) of a series.
+
+    `fill` is the coloured part of its marks where they stand without a line.
+    """
 
     colour: str
     marker: str
     dash: tuple[float, ...]
+    fill: Fill = "full"
 
 
 def looks_of(lines: Sequence[Series], measured: Sequence[MeasuredPoint]) -> dict[str, Look]:
@@ -53,22 +68,33 @@ def looks_of(lines: Sequence[Series], measured: Sequence[MeasuredPoint]) -> dict
     """
     named = [(line.name, line.family, line.variant) for line in lines]
     named += [(point.series, point.series, "") for point in measured]
+    return _looks(named)
+
+
+def looks_on_gpus(names: Sequence[str]) -> dict[str, Look]:
+    """Colour and shape by implementation, fill by GPU, for series named "implementation gpu"."""
+    parts = [(name, *name.rpartition(" ")[::2]) for name in names]
+    return _looks([(name, family or gpu, gpu if family else "") for name, family, gpu in parts])
+
+
+def _looks(named: Sequence[tuple[str, str, str]]) -> dict[str, Look]:
+    """Looks by name from (name, family, variant); where colours repeat, shapes move on by one."""
     looks: dict[str, Look] = {}
     families: dict[str, int] = {}
     variants: dict[str, int] = {}
     for name, family, variant in named:
         if name not in looks:
-            colour = families.setdefault(family, len(families)) % len(_COLOURS)
-            dash = variants.setdefault(variant, len(variants)) % len(_DASHES)
-            looks[name] = Look(_COLOURS[colour], _MARKERS[colour], _DASHES[dash])
+            turn, colour = divmod(families.setdefault(family, len(families)), len(_COLOURS))
+            marker = (colour + turn) % len(_MARKERS)
+            place = variants.setdefault(variant, len(variants))
+            dash, fill = _DASHES[place % len(_DASHES)], _FILLS[place % len(_FILLS)]
+            looks[name] = Look(_COLOURS[colour], _MARKERS[marker], dash, fill)
     return looks
 
 
 def frame(title: str, lines: Sequence[Series]) -> tuple[Figure, Axes, Axes | None]:
     """A titled figure with axes for data and, if a point was not run, a strip above them with a row for each series."""
-    layout = ConstrainedLayoutEngine(w_pad=_PAD_INCHES, h_pad=_PAD_INCHES, hspace=0.0)
-    figure = Figure(figsize=_SIZE_INCHES, dpi=_DPI, layout=layout, facecolor="white")
-    _write_heading(figure, title, _setting([point for line in lines for point in line.points]))
+    figure = _figure(title, _setting([point for line in lines for point in line.points]))
     rows = sum(1 for line in lines if _not_run(line))
     if rows == 0:
         axes, strip = figure.subplots(), None
@@ -76,6 +102,21 @@ def frame(title: str, lines: Sequence[Series]) -> tuple[Figure, Axes, Axes | Non
         strip, axes = figure.subplots(2, 1, sharex=True, height_ratios=(rows, max(18, 2 * rows)))
     _style(axes)
     return figure, axes, strip
+
+
+def plain_frame(title: str, subtitle: str) -> tuple[Figure, Axes]:
+    """A figure with two lines of heading and axes for data."""
+    figure = _figure(title, subtitle)
+    axes = figure.subplots()
+    _style(axes)
+    return figure, axes
+
+
+def _figure(title: str, subtitle: str) -> Figure:
+    layout = ConstrainedLayoutEngine(w_pad=_PAD_INCHES, h_pad=_PAD_INCHES, hspace=0.0)
+    figure = Figure(figsize=_SIZE_INCHES, dpi=_DPI, layout=layout, facecolor="white")
+    _write_heading(figure, title, subtitle)
+    return figure
 
 
 def draw_line(axes: Axes, look: Look, *, lengths: Sequence[int], values: Sequence[float], label: str) -> Line2D:
@@ -86,6 +127,13 @@ def draw_line(axes: Axes, look: Look, *, lengths: Sequence[int], values: Sequenc
     if look.dash:
         line.set_dashes(look.dash)
     return line
+
+
+def draw_marks(axes: Axes, look: Look, x: Sequence[float], y: Sequence[float], *, label: str) -> Line2D:
+    """Draws marks without a line, and returns a legend entry."""
+    (marks,) = axes.plot(x, y, linestyle="", marker=look.marker, markersize=_MARK_SIZE, fillstyle=look.fill, clip_on=False)
+    marks.set(color=look.colour, alpha=0.8, markerfacecoloralt="white", label=label)
+    return marks
 
 
 def draw_measured(
@@ -114,14 +162,18 @@ def draw_not_run(strip: Axes | None, lines: Sequence[Series], looks: Mapping[str
     if strip is None:
         return []
     rows = [line for line in lines if _not_run(line)]
+    scale = min(1.0, _LARGE_STRIP_ROWS / len(rows))
     for row, line in enumerate(rows):
         for point in _not_run(line):
-            _status_mark(strip, point, row=row, colour=looks[line.name].colour)
+            marker, _ = _STATUS_MARKS[point.status]
+            mark = Line2D([point.seqlen_k], [row], linestyle="", marker=marker, markersize=scale * _STATUS_SIZE)
+            mark.set_color(looks[line.name].colour)
+            strip.add_line(mark)
     strip.set_ylim(len(rows) - 0.5, -0.5)
     strip.set_yticks(range(len(rows)), [line.name for line in rows])
     for label, line in zip(strip.get_yticklabels(), rows, strict=True):
         label.set_color(looks[line.name].colour)
-    strip.tick_params(axis="both", length=0, labelsize=11)
+    strip.tick_params(axis="both", length=0, labelsize=11 * scale)
     strip.grid(axis="y", color=GRID, linewidth=0.8)
     strip.spines[:].set_visible(False)
     occurring = {point.status for line in rows for point in _not_run(line)}
@@ -142,38 +194,60 @@ def length_axis(axes: Axes, lengths: Sequence[int], *, label: str) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda length, _: short_length(round(length))))
 
 
-def value_axis(axes: Axes, values: Sequence[float], *, label: str, text: Callable[[float], str]) -> None:
-    """A logarithmic axis between round numbers; without a value to show, a sentence stands in its place."""
-    axes.set_yscale("log")
-    axes.set_ylabel(label, color=INK, fontsize=13)
-    axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: text(value)))
+def value_axis(
+    axes: Axes,
+    values: Sequence[float],
+    *,
+    label: str,
+    text: Callable[[float], str],
+    side: Literal["x", "y"] = "y",
+    nothing: str = "nothing to show here: no point has a value",
+) -> None:
+    """A logarithmic axis between round numbers; without a value to show, the sentence `nothing` stands in the plot."""
+    axis = axes.xaxis if side == "x" else axes.yaxis
+    axes.set(**{f"{side}scale": "log"})
+    axis.set_label_text(label, color=INK, fontsize=13)
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: text(value)))
     if not values:
-        axes.yaxis.set_major_locator(NullLocator())
-        note = "nothing to show here: no point has a value"
-        axes.text(0.5, 0.5, note, transform=axes.transAxes, ha="center", color=MUTED, fontsize=13)
+        axis.set_major_locator(NullLocator())
+        box = {"facecolor": "white", "edgecolor": "none", "pad": 8}
+        place = {"transform": axes.transAxes, "ha": "center", "va": "center"}
+        axes.text(0.5, 0.5, nothing, color=MUTED, fontsize=13, bbox=box, **place)
         return
     ticks = _round_numbers(min(values), max(values))
-    axes.set_ylim(ticks[0], ticks[-1])
+    axes.set(**{f"{side}lim": (ticks[0], ticks[-1])})
     if len(ticks) > _MOST_TICKS:
         ticks = [tick for tick in ticks if math.log10(tick).is_integer()]
-    axes.yaxis.set_major_locator(FixedLocator(ticks))
+    axis.set_major_locator(FixedLocator(ticks))
 
 
-def legend(figure: Figure, entries: Sequence[Line2D], *, num_series: int) -> None:
-    """A legend under the axes, where it covers no data; smaller letters when there are many series."""
+def legend(figure: Figure, entries: Sequence[Line2D], *, num_series: int, title: str | None = None) -> None:
+    """A legend under the axes, where it covers no data; smaller letters for many series and for long labels."""
     if not entries:
         return
-    is_large = num_series <= _LARGE_LEGEND_SERIES
+    sample = _MARK_SAMPLE if all(entry.get_linestyle() == "None" for entry in entries) else _LINE_SAMPLE
+    longest = max(len(str(entry.get_label())) for entry in entries)
+    columns, size = _legend_layout(longest, sample, is_large=num_series <= _LARGE_LEGEND_SERIES)
     figure.legend(
         handles=list(entries),
         loc="outside lower left",
-        ncols=2 if is_large else 3,
-        fontsize=12 if is_large else 9,
+        ncols=columns,
+        fontsize=size,
+        title=title,
+        title_fontproperties={"size": size},
+        alignment="left",
         frameon=False,
         labelcolor=INK,
-        handlelength=4.5,
+        handlelength=sample,
     )
+
+
+def _legend_layout(longest: int, sample: float, *, is_large: bool) -> tuple[int, float]:
+    layouts = _LEGEND_LAYOUTS[0 if is_large else _FIRST_SMALL_LAYOUT :]
+    ems = longest * _WIDTH_OF_A_LETTER + sample + _LEGEND_GAPS
+    width_points = 72 * (_SIZE_INCHES[0] - 2 * _PAD_INCHES)
+    return next((layout for layout in layouts if layout[0] * layout[1] * ems <= width_points), layouts[-1])
 
 
 def short_length(length: int) -> str:
@@ -193,11 +267,12 @@ def png(draw: Callable[[], Figure]) -> bytes:
 
 
 def _write_heading(figure: Figure, title: str, setting: str) -> None:
-    """Two lines; the layout leaves room for a suptitle only, so its empty second line holds the place of the text."""
+    """Two lines; the layout leaves room for a suptitle only, so its empty second line keeps the place of the text."""
     x, y = _PAD_INCHES / _SIZE_INCHES[0], 1 - _PAD_INCHES / _SIZE_INCHES[1]
     heading = figure.suptitle(f"{title}\n", x=x, ha="left", color=INK, fontsize=14, linespacing=1.5)
     heading.set_fontweight("bold")
-    figure.text(x, y, f"\n{setting}", va="top", color=MUTED, fontsize=14, linespacing=1.5)
+    size = 14 * min(1.0, _LETTERS_OF_A_HEADING / len(setting))
+    figure.text(x, y - _HEADING_LINE, setting, va="top", color=MUTED, fontsize=size)
 
 
 def _style(axes: Axes) -> None:
@@ -218,11 +293,6 @@ def _hollow(look: Look, lengths: Sequence[int] = (), values: Sequence[float] = (
     mark = Line2D(lengths, values, linestyle="", marker=look.marker, markersize=_HOLLOW_SIZE, label=label)
     mark.set(markerfacecolor="none", markeredgecolor=look.colour, markeredgewidth=1.6)
     return mark
-
-
-def _status_mark(strip: Axes, point: PointResult, *, row: int, colour: str) -> None:
-    marker, _ = _STATUS_MARKS[point.status]
-    strip.plot(point.seqlen_k, row, linestyle="", marker=marker, markersize=_STATUS_SIZE, color=colour)
 
 
 def _status_entry(status: Status) -> Line2D:

@@ -50,12 +50,15 @@ def results_csv(points: Sequence[PointResult]) -> str:
     return "".join(",".join(_quoted(cell) for cell in row) + "\n" for row in rows)
 
 
-def results_json(points: Sequence[PointResult], scenario: Mapping[str, object], *, version: str) -> str:
-    """All points with per-kernel detail as one JSON document; `version` is gpusim's.
+def results_json(
+    points: Sequence[PointResult], scenario: Mapping[str, object], *, version: str, out: str | None = None
+) -> str:
+    """All points with per-kernel detail as one JSON document; `version` is gpusim's, `out` the folder of the run.
 
     Raises ValueError for NaN and infinity, which JSON does not have.
     """
-    return _json({"gpusim": version, "scenario": dict(scenario), "points": [point.record() for point in points]})
+    document = {"gpusim": version, "scenario": dict(scenario), "points": [point.record() for point in points]}
+    return _json(document if out is None else document | {"out": out})
 
 
 def manifest_json(

@@ -1,9 +1,11 @@
-"""Latency and HBM traffic against sequence length, as PNGs of 1,200 × 800 pixels.
+"""Latency and HBM traffic against sequence length, and errors against measured latency, as PNGs of 1,200 × 800 pixels.
 
-Lines with small marks are simulated; hollow marks are measured. Colour and shape name the implementation, the dash
-names the GPU or what else differs. What was not run is marked in a strip above the data. Equal input, equal bytes.
+Lines with small marks are simulated; hollow marks are measured. Colour and shape name the implementation, the dash (or
+the fill of a mark without a line) names the GPU or what else differs. What was not run is marked in a strip above the
+data. Equal input, equal bytes.
 """
 
+import statistics
 from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
@@ -15,6 +17,9 @@ from gpusim.report import chart
 from gpusim.report.chart import Look
 from gpusim.report.series import MeasuredPoint, Series, series_of
 from gpusim.results import PointResult
+
+_ERROR_LIMIT_PCT, _ERROR_EDGE_PCT = 100, 109  # room for the arrows of what lies beyond
+_ERROR_BANDS_PCT = (10, 25)
 
 
 def latency_png(
@@ -94,6 +99,96 @@ def traffic_figure(
     return figure
 
 
+def error_png(series: Mapping[str, Sequence[tuple[float, float]]]) -> bytes:
+    """Relative errors in percent against measured latency (logarithmic), as a PNG.
+
+    `series` maps names, "implementation gpu", to pairs (measured latency in ms, simulated / measured − 1).
+    """
+    return chart.png(lambda: error_figure(series))
+
+
+def error_figure(series: Mapping[str, Sequence[tuple[float, float]]]) -> Figure:
+    """The figure behind `error_png`."""
+    errors_pct = {name: [100 * error for _, error in pairs] for name, pairs in series.items() if pairs}
+    looks = chart.looks_on_gpus(list(errors_pct))
+    figure, axes = chart.plain_frame("Error of the simulated latency", _overall(errors_pct))
+    measured_ms = [latency_ms for pairs in series.values() for latency_ms, _ in pairs]
+    _error_axis(axes)
+    entries = [
+        _draw_errors(axes, looks[name], [latency_ms for latency_ms, _ in series[name]], found, name=name)
+        for name, found in errors_pct.items()
+    ]
+    entries += _draw_beyond(axes, looks, series)
+    chart.value_axis(
+        axes,
+        measured_ms,
+        label="measured latency, ms",
+        text=lambda latency_ms: f"{latency_ms:,.12g}",
+        side="x",
+        nothing="no row was simulated",
+    )
+    chart.legend(figure, entries, num_series=len(looks), title="mean |error| over n rows")
+    return figure
+
+
+def _overall(errors_pct: Mapping[str, Sequence[float]]) -> str:
+    every = [error_pct for found in errors_pct.values() for error_pct in found]
+    if not every:
+        return "simulated / measured − 1"
+    mape_pct, bias_pct = statistics.fmean(abs(error_pct) for error_pct in every), statistics.fmean(every)
+    return (
+        f"simulated / measured − 1 · {len(every):,} measured rows · mean |error| {mape_pct:.1f} % · "
+        f"bias {_signed(bias_pct, 1)} %"
+    )
+
+
+def _error_axis(axes: Axes) -> None:
+    """A linear axis with a tick every 25 %, a zero line and bands of small errors."""
+    axes.set_ylabel("error, % of measured latency", color=chart.INK, fontsize=13)
+    axes.set_ylim(-_ERROR_EDGE_PCT, _ERROR_EDGE_PCT)
+    ticks = range(-_ERROR_LIMIT_PCT, _ERROR_LIMIT_PCT + 1, 25)
+    axes.set_yticks(ticks, [_signed(tick) for tick in ticks])
+    axes.axhline(0, color=chart.INK, linewidth=1.2, zorder=1.5)
+    for band_pct in _ERROR_BANDS_PCT:
+        axes.axhspan(-band_pct, band_pct, color=chart.MUTED, alpha=0.1, linewidth=0, zorder=0.5)
+        place = {"xy": (1, band_pct), "xycoords": axes.get_yaxis_transform(), "textcoords": "offset points"}
+        axes.annotate(f"±{band_pct} %", xytext=(5, 0), va="center", color=chart.MUTED, fontsize=11, **place)
+
+
+def _draw_errors(
+    axes: Axes, look: Look, measured_ms: Sequence[float], errors_pct: Sequence[float], *, name: str
+) -> Line2D:
+    """Draws a mark a row, errors beyond the limit at the limit, and returns the legend entry."""
+    mape_pct = statistics.fmean(abs(error_pct) for error_pct in errors_pct)
+    label = f"{name}: {mape_pct:.1f} %, n {len(errors_pct):,}"
+    return chart.draw_marks(axes, look, measured_ms, [_within_limit(error) for error in errors_pct], label=label)
+
+
+def _draw_beyond(
+    axes: Axes, looks: Mapping[str, Look], series: Mapping[str, Sequence[tuple[float, float]]]
+) -> list[Line2D]:
+    """Draws an arrow outside every mark that stands at the limit and belongs beyond it."""
+    count = 0
+    for name, pairs in series.items():
+        for latency_ms, error in pairs:
+            if abs(100 * error) > _ERROR_LIMIT_PCT:
+                edge_pct, arrow = (105, "^") if error > 0 else (-105, "v")
+                axes.plot(latency_ms, edge_pct, marker=arrow, markersize=5, color=looks[name].colour)
+                count += 1
+    if not count:
+        return []
+    label = f"arrow: beyond ±{_ERROR_LIMIT_PCT} %, drawn at the edge ({count:,})"
+    return [Line2D([], [], linestyle="", marker="^", markersize=5, color=chart.MUTED, label=label)]
+
+
+def _within_limit(error_pct: float) -> float:
+    return max(-_ERROR_LIMIT_PCT, min(_ERROR_LIMIT_PCT, error_pct))
+
+
+def _signed(value: float, decimals: int = 0) -> str:
+    return f"{value:+.{decimals}f}".replace("-", "−") if value else "0"
+
+
 def _draw_line(axes: Axes, look: Look, found: Sequence[tuple[int, float]], *, label: str) -> list[Line2D]:
     if not found:
         return []
@@ -120,7 +215,7 @@ def _draw_compulsory(axes: Axes, floor: Sequence[tuple[int, int]]) -> list[Line2
         return []
     lengths, sizes = zip(*floor, strict=True)
     label = "compulsory: inputs once, output once"
-    return axes.plot(lengths, sizes, color=chart.MUTED, linewidth=1.0, linestyle=(0, (4, 4)), label=label, zorder=1)
+    return axes.plot(lengths, sizes, color=chart.MUTED, linewidth=1.0, linestyle=(0, (4, 4)), label=label)
 
 
 def _draw_zeros(axes: Axes, zeros: Sequence[tuple[int, Look]]) -> list[Line2D]:

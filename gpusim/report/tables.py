@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from rich import box
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
@@ -27,6 +28,8 @@ _STATUS_TEXT: dict[Status, str] = {
 }
 _ABSENT = "-"
 _FULL_WIDTH = 100
+_ERROR_HEADINGS = ("kernel", "case", "n", "|error| %", "bias %", "worst %", "roofline %", "role")
+_LEAST_WIDTH = 8
 
 
 @dataclass(frozen=True)
@@ -77,24 +80,20 @@ def refusal_lines(points: Sequence[PointResult]) -> list[str]:
     return [_refusal_line(*key, found) for key, found in lengths.items()]
 
 
-def errors_table(rows: Sequence[SeriesError], *, width: int = 100) -> Table:
-    """One row a series, under the file and GPU that it belongs to; all errors in percent.
+def errors_table(rows: Sequence[SeriesError], *, width: int = 100) -> Group:
+    """One row a series, under a line with the file and GPU that it belongs to; all errors in percent.
 
     "|error| %" and "roofline %" are means of absolute errors: the simulation's, and a plain roofline's on these rows.
-    `width` is that of the terminal in characters; below 100 the columns stand closer.
+    `width` is that of the terminal in characters; kernels and cases are folded where it is too small.
     """
-    table = _table(width)
-    table.add_column("file, GPU, kernel", overflow="fold")
-    table.add_column("case", overflow="fold")
-    for heading in ("n", "|error| %", "bias %", "worst %", "roofline %"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("role", no_wrap=True)
-    for (file, gpu), group in groupby(rows, key=lambda row: (row.file, row.gpu)):
-        table.add_section()
-        table.add_row(Text(f"{file}\n{gpu}", style="dim"))
-        for row in group:
-            table.add_row(*_error_cells(row))
-    return table
+    cells = [_error_cells(row) for row in rows]
+    widths = [max(len(text) for text in column) for column in zip(_ERROR_HEADINGS, *cells, strict=True)]
+    widths[:2] = _folded(widths[0], widths[1], spare=width - sum(widths[2:]) - len(widths) + 1)
+    parts: list[Table | Text] = [_error_rows(widths, [], show_header=True)]
+    for (file, gpu), group in groupby(zip(rows, cells, strict=True), key=lambda pair: (pair[0].file, pair[0].gpu)):
+        parts.append(Text(f"{file}, {gpu}", style="dim", overflow="fold"))
+        parts.append(_error_rows(widths, [found for _, found in group], show_header=False))
+    return Group(*parts)
 
 
 def human_bytes(size_bytes: float) -> str:
@@ -118,6 +117,25 @@ def human_time(duration_ms: float, *, scale_ms: float | None = None) -> str:
 def _table(width: int) -> Table:
     padding = (0, 1, 0, 0) if width >= _FULL_WIDTH else 0
     return Table(box=box.SIMPLE_HEAD, padding=padding, pad_edge=False, show_edge=False, header_style="bold")
+
+
+def _error_rows(widths: Sequence[int], cells: Sequence[Sequence[Text]], *, show_header: bool) -> Table:
+    """A piece of the table of errors; all pieces have the same columns."""
+    table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False, show_edge=False, show_header=show_header)
+    for heading, column_width in zip(_ERROR_HEADINGS, widths, strict=True):
+        is_text = heading in ("kernel", "case", "role")
+        table.add_column(heading, justify="left" if is_text else "right", width=column_width, overflow="fold")
+    for row in cells:
+        table.add_row(*row)
+    return table
+
+
+def _folded(kernel_width: int, case_width: int, *, spare: int) -> tuple[int, int]:
+    """Widths of the kernel and case columns in `spare` characters; cases, which are words, are folded first."""
+    if kernel_width + case_width <= spare:
+        return kernel_width, case_width
+    case_width = min(case_width, max(spare - kernel_width, spare // 2, _LEAST_WIDTH))
+    return max(spare - case_width, _LEAST_WIDTH), case_width
 
 
 def _point_cells(point: PointResult, name: str, measured_ms: float | None) -> list[Text]:

@@ -1,7 +1,8 @@
 """How attention is computed: one file a published idea, and the dictionary of their names.
 
 A schedule is a function from a workload, choices (tiles, stages, warps) and kernel constants to a task graph. It sees
-limits at most, never simulated time. Start with `flash2.py`; `naive.py` shows several kernels, `flash1.py` nested loops.
+limits at most, never simulated time. Start with `flash2.py`; `naive.py` shows several kernels, `flash1.py` nested
+loops.
 """
 
 from collections.abc import Callable, Mapping

@@ -5,9 +5,7 @@ from gpusim.taskgraph import Role, Tensor
 from gpusim.workloads import AttentionWorkload
 
 
-def matrix(
-    name: str, workload: AttentionWorkload, shape: tuple[int, int], role: Role, tile: tuple[int, int]
-) -> Tensor:
+def matrix(name: str, workload: AttentionWorkload, shape: tuple[int, int], role: Role, tile: tuple[int, int]) -> Tensor:
     """One rows × cols matrix a batch entry and head, in the workload's format."""
     heads = workload.batch * workload.heads
     return Tensor(name, heads, *shape, workload.dtype, role, *tile)

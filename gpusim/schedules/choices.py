@@ -38,10 +38,10 @@ class NaiveChoices(BaseModel):
     """Choices of the three-kernel schedule.
 
     `tile_q` × `tile_kv` is a tile of the scores, and `pv_tile_q` the rows of an output tile of PV (`tile_q` when None),
-    which walks the keys in steps of `tile_kv`; at most `softmax_rows` rows make one CTA group of the row
-    softmax; `prepare` lists the passes over Q, K and V that a framework runs first. Where no pass scales Q or K, 1/√d is
-    multiplied into the scores. With `accumulators` in smem, K (then V) stays in shared memory and Q,
-    S, P and O pass in row tiles.
+    which walks the keys in steps of `tile_kv`. At most `softmax_rows` rows make one CTA group of the row softmax.
+    `prepare` lists the passes over Q, K and V that a framework runs first; where none of them scales Q or K, 1/√d is
+    multiplied into the scores. With `accumulators` in smem, K (then V) stays in shared memory, and Q, S, P and O pass
+    in row tiles.
     """
 
     model_config = STRICT

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from functools import partial
 
 from gpusim.schedules.attention_tensors import keys, matrix, output, queries, softmax_scale, values
 from gpusim.schedules.choices import NaiveChoices
@@ -31,18 +32,21 @@ def _stationary_kernels(workload: AttentionWorkload, choices: NaiveChoices) -> l
     shape = (workload.seqlen_q, n_k)
     s = matrix("S", workload, shape, Role.TEMPORARY, (rows, n_k))
     p = matrix("P", workload, shape, Role.TEMPORARY, (rows, n_k))
-    where = {"accumulators": choices.accumulators, "accumulator_bytes": choices.accumulator_bytes}
+    stationary = partial(
+        stationary_gemm,
+        warps=choices.warps,
+        accumulators=choices.accumulators,
+        accumulator_bytes=choices.accumulator_bytes,
+    )
     scale = softmax_scale(workload)
     return [
-        stationary_gemm("qk", q, k, s, transpose_b=True, scale=scale, warps=choices.warps, **where),
-        softmax_tiles("softmax", s, p, **where),
-        stationary_gemm("pv", p, v, o, transpose_b=False, scale=1.0, warps=choices.warps, **where),
+        stationary("qk", q, k, s, transpose_b=True, scale=scale),
+        softmax_tiles("softmax", s, p, accumulators=choices.accumulators, accumulator_bytes=choices.accumulator_bytes),
+        stationary("pv", p, v, o, transpose_b=False, scale=1.0),
     ]
 
 
-def _tiled_kernels(
-    workload: AttentionWorkload, choices: NaiveChoices, costs: Mapping[str, KernelCost]
-) -> list[Kernel]:
+def _tiled_kernels(workload: AttentionWorkload, choices: NaiveChoices, costs: Mapping[str, KernelCost]) -> list[Kernel]:
     tile_q, tile_kv = choices.tile_q, choices.tile_kv
     pv_rows = tile_q if choices.pv_tile_q is None else choices.pv_tile_q
     strip = math.gcd(choices.softmax_rows, tile_q, pv_rows)
@@ -51,8 +55,8 @@ def _tiled_kernels(
     shape = (workload.seqlen_q, workload.seqlen_k)
     s = matrix("S", workload, shape, Role.TEMPORARY, (strip, tile_kv))
     p = matrix("P", workload, shape, Role.TEMPORARY, (strip, tile_kv))
-    gemm = {"warps": choices.warps, "stages": choices.stages, "ctas_per_sm": choices.ctas_per_sm}
-    qk = tiled_gemm(
+    gemm = partial(tiled_gemm, warps=choices.warps, stages=choices.stages, ctas_per_sm=choices.ctas_per_sm)
+    qk = gemm(
         "qk",
         prepared.q,
         prepared.k,
@@ -62,10 +66,9 @@ def _tiled_kernels(
         transpose_b=not prepared.k_is_transposed,
         scale=1.0 if prepared.is_scaled else scale,
         cost=costs.get("qk"),
-        **gemm,
     )
     softmax = softmax_groups("softmax", s, p, cost=costs.get("softmax"))
-    pv = tiled_gemm(
+    pv = gemm(
         "pv",
         p,
         prepared.v,
@@ -74,7 +77,6 @@ def _tiled_kernels(
         tile_cols=workload.head_dim_v,
         transpose_b=False,
         cost=costs.get("pv"),
-        **gemm,
     )
     return [*prepared.kernels, qk, softmax, pv]
 

@@ -53,9 +53,7 @@ def copy_pass(
     name: str, src: Tensor, dst: Tensor, *, transpose: bool = False, scale: float = 1.0, cost: KernelCost | None
 ) -> Kernel:
     """dst = scale · src or its transpose, one CTA a tile of `src`."""
-    cta = KernelBuilder(
-        name, grid=[("m", src.row_tiles), ("head", src.heads)], warps=4, compute_dtype=src.dtype
-    )
+    cta = KernelBuilder(name, grid=[("m", src.row_tiles), ("head", src.heads)], warps=4, compute_dtype=src.dtype)
     shape = (src.tile_rows, src.col_tiles * src.tile_cols)
     source = cta.buffer("in", *shape, resident_rows=0)
     target = cta.buffer("out", *(reversed(shape) if transpose else shape), resident_rows=0)

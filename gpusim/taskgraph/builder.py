@@ -42,9 +42,7 @@ class KernelBuilder:
         self._buffers: list[Buffer] = []
         self._open: list[list[Node]] = [[]]
 
-    def buffer(
-        self, name: str, rows: int, cols: int, *, stages: int = 1, resident_rows: int | None = None
-    ) -> Buffer:
+    def buffer(self, name: str, rows: int, cols: int, *, stages: int = 1, resident_rows: int | None = None) -> Buffer:
         """A shared-memory buffer in the workload's format."""
         size = self._compute_dtype.size_bytes
         return self._add(Buffer(name, rows, cols, size, Space.SMEM, stages, resident_rows))

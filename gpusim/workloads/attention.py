@@ -51,7 +51,9 @@ class AttentionWorkload(BaseModel):
     @model_validator(mode="after")
     def _heads_divide(self) -> Self:
         if self.heads % self.kv_heads:
-            raise ValueError(f"heads = {self.heads} is not a multiple of kv_heads = {self.kv_heads}; change one of them")
+            raise ValueError(
+                f"heads = {self.heads} is not a multiple of kv_heads = {self.kv_heads}; change one of them"
+            )
         return self
 
     @property

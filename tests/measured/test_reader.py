@@ -334,9 +334,9 @@ def test_files_of_the_same_name_are_told_apart(tmp_path: Path) -> None:
 
 
 def test_a_bare_name_is_a_shipped_table() -> None:
-    """Scenarios name measured tables without folder and ending; the trust list is none of them."""
+    """Scenarios name measured tables without folder and ending."""
     assert find_measured("fa1_paper_a100_fwd").name == "fa1_paper_a100_fwd.csv"
-    assert "trust" not in measured_names()
+    assert "fa1_paper_a100_fwd" in measured_names()
 
 
 def test_a_path_is_a_path(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpusim.datafiles import measured_dir
+from gpusim.datafiles import trust_list
 from gpusim.errors import MeasuredError
 from gpusim.measured import MeasuredRow, find_measured, measured_names, read_measured, verdict
 from gpusim.measured.trust import read_trust_list
@@ -74,7 +74,7 @@ def test_every_shipped_row_has_a_rule() -> None:
 
 def test_every_trust_rule_decides_a_row() -> None:
     """A rule that no row reaches is a slip in its selectors."""
-    rules = read_trust_list(measured_dir() / "trust.csv")
+    rules = read_trust_list(trust_list())
     rows = [row for name in measured_names() for row in rows_of(name)]
     deciding = {next(index for index, rule in enumerate(rules) if rule.fits(row)) for row in rows}
     assert deciding == set(range(len(rules)))
@@ -130,7 +130,7 @@ def test_rows_of_other_files_do_not_count(tmp_path: Path) -> None:
 )
 def test_a_faulty_trust_rule_is_an_error_with_its_line(tmp_path: Path, line: str, message: str) -> None:
     """A slip in the list must not change what counts."""
-    header = (measured_dir() / "trust.csv").read_text(encoding="utf-8").splitlines()[0]
+    header = trust_list().read_text(encoding="utf-8").splitlines()[0]
     path = tmp_path / "trust.csv"
     path.write_text(f"{header}\n{line}\n", encoding="utf-8")
     with pytest.raises(MeasuredError, match=f"line 2: .*{message}"):

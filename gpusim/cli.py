@@ -1,0 +1,319 @@
+"""The command line: reads options, calls the library, prints. Exit codes stand in `ExitCode`."""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from enum import IntEnum
+from pathlib import Path
+from typing import Annotated, Literal, Optional
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from gpusim.errors import GpusimError, InputError, ScenarioError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="How fast an attention kernel runs on a GPU, and why, without the GPU at hand.",
+)
+
+
+class ExitCode(IntEnum):
+    """What the exit code says."""
+
+    OK = 0  # at least one point is ok
+    FAILED = 1  # a point ended in an error, or a bar was missed
+    BAD_INPUT = 2
+    NO_POINT_OK = 3  # every point was refused, unsupported or out of memory
+    INTERRUPTED = 130
+
+
+GpuOption = Annotated[Optional[list[str]], typer.Option("--gpu", help="GPU name or YAML file; repeatable.")]  # noqa: UP045 - typer
+SetOption = Annotated[
+    Optional[list[str]],  # noqa: UP045 - typer
+    typer.Option("--set", help="path=value, any field of the GPU, e.g. sm.clock_hz=1.5e9; repeatable."),
+]
+WorkersOption = Annotated[Optional[int], typer.Option(min=1, help="Processes; default all cores.")]  # noqa: UP045 - typer
+OutOption = Annotated[Optional[Path], typer.Option(help="Folder for the files; default runs/NAME-n.")]  # noqa: UP045 - typer
+ForceOption = Annotated[bool, typer.Option("--force", help="Simulate what the size guard refuses.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on standard output, nothing else there.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", help="Print nothing but problems.")]
+ModeOption = Annotated[Literal["auto", "exhaustive"], typer.Option(help="Every CTA is simulated; auto means that too.")]
+
+
+def main() -> None:
+    """Runs the command line; a user's mistake ends in exit code 2 with every problem on its own line."""
+    try:
+        app()
+    except InputError as error:
+        for problem in error.problems:
+            print(f"error: {error.where}: {problem}", file=sys.stderr)
+        raise SystemExit(ExitCode.BAD_INPUT) from None
+    except GpusimError as error:
+        print(f"error: {error}", file=sys.stderr)
+        raise SystemExit(ExitCode.FAILED) from None
+    except BrokenPipeError:
+        sys.stderr.close()
+        raise SystemExit(ExitCode.FAILED) from None
+
+
+@app.command()
+def run(
+    scenario: Annotated[Optional[str], typer.Argument(help="Scenario file or the name of a shipped one.")] = None,  # noqa: UP045 - typer
+    gpu: GpuOption = None,
+    schedule: Annotated[Optional[list[str]], typer.Option(help="Implementation; repeatable.")] = None,  # noqa: UP045 - typer
+    seqlen: Annotated[Optional[list[int]], typer.Option(help="Rows of Q and of K/V; repeatable.")] = None,  # noqa: UP045 - typer
+    head_dim: Annotated[Optional[int], typer.Option(help="Head dimension.")] = None,  # noqa: UP045 - typer
+    batch: Annotated[int, typer.Option(help="Batch of a point given by options.")] = 1,
+    heads: Annotated[int, typer.Option(help="Heads of a point given by options.")] = 1,
+    dtype: Annotated[str, typer.Option(help="fp16, bf16 or fp32.")] = "fp16",
+    tile_q: Annotated[Optional[int], typer.Option(help="Rows of a Q tile instead of the table's.")] = None,  # noqa: UP045 - typer
+    tile_kv: Annotated[Optional[int], typer.Option(help="Rows of a K/V tile instead of the table's.")] = None,  # noqa: UP045 - typer
+    stages: Annotated[Optional[int], typer.Option(help="Buffers of a streamed tile.")] = None,  # noqa: UP045 - typer
+    warps: Annotated[Optional[int], typer.Option(help="Warps of a CTA.")] = None,  # noqa: UP045 - typer
+    set_: SetOption = None,
+    mode: ModeOption = "auto",
+    workers: WorkersOption = None,
+    out: OutOption = None,
+    force: ForceOption = False,
+    json_: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Simulate every point of a scenario, or one point given by options.
+
+    Example: gpusim run seqlen_sweep_a100
+
+    Example: gpusim run --gpu a100_sxm4_80gb --schedule flash2 --seqlen 4096 --head-dim 128 --heads 16
+    """
+    from gpusim.runs import run_scenario
+    from gpusim.scenario import build_scenario, load_scenario
+
+    overrides = _overrides(set_)
+    if scenario is not None:
+        _refuse_point_options(schedule=schedule, seqlen=seqlen, head_dim=head_dim, tile_q=tile_q, tile_kv=tile_kv)
+        loaded = load_scenario(scenario, gpus=gpu or (), overrides=overrides)
+    else:
+        choices = {"tile_q": tile_q, "tile_kv": tile_kv, "stages": stages, "warps": warps}
+        content = _point_content(gpu, schedule, seqlen, head_dim, {k: v for k, v in choices.items() if v is not None})
+        content["workload"] = {"batch": batch, "heads": heads, "head_dim": head_dim, "dtype": dtype}
+        text = json.dumps(content)
+        loaded = build_scenario(content, where="command line", text=text, overrides=overrides)
+    with _progress("simulating", len(loaded.points), quiet=quiet or json_) as advance:
+        done = run_scenario(loaded, workers=workers, force=force, on_done=advance)
+    folder = done.write(out, command=_command())
+    if json_:
+        sys.stdout.write(done.json(str(folder)))
+    elif not quiet:
+        done.print(_console(), folder)
+    raise typer.Exit(_exit_code([result.status for result in done.results], interrupted=done.was_interrupted))
+
+
+def _point_content(
+    gpu: list[str] | None,
+    schedule: list[str] | None,
+    seqlen: list[int] | None,
+    head_dim: int | None,
+    choices: dict[str, int],
+) -> dict[str, object]:
+    stated = {"--gpu": gpu, "--schedule": schedule, "--seqlen": seqlen, "--head-dim": head_dim}
+    missing = [name for name, value in stated.items() if not value]
+    if missing:
+        raise ScenarioError(
+            "command line", [f"{name}: missing; give it, or a scenario file (gpusim run --help)" for name in missing]
+        )
+    names: list[object] = list(schedule or [])
+    schedules = [{"name": name, **choices} for name in names] if choices else names
+    return {"name": "point", "gpu": gpu, "schedule": schedules, "sweep": {"seqlen": seqlen}}
+
+
+def _refuse_point_options(**options: object) -> None:
+    given = [f"--{name.replace('_', '-')}" for name, value in options.items() if value is not None]
+    if given:
+        raise ScenarioError(
+            "command line", [f"{', '.join(given)} would change the scenario; edit the file, or leave the file out"]
+        )
+
+
+@app.command()
+def compare(
+    measured: Annotated[list[str], typer.Argument(help="Measured CSV files, or names of shipped ones.")],
+    gpu: GpuOption = None,
+    set_: SetOption = None,
+    mode: ModeOption = "auto",
+    workers: WorkersOption = None,
+    out: OutOption = None,
+    force: ForceOption = False,
+    json_: JsonOption = False,
+    quiet: QuietOption = False,
+    max_mape: Annotated[
+        Optional[float],  # noqa: UP045 - typer
+        typer.Option(min=0, help="Exit 1 when the mean absolute error, in percent, is above this."),
+    ] = None,
+) -> None:
+    """Simulate every measured row under its own conditions, and print the errors.
+
+    With --gpu only rows of those GPUs are simulated; a YAML file stands in for the preset it is based on.
+
+    Example: gpusim compare fa1_paper_a100_fwd
+    """
+    from gpusim.compare_page import run_comparison
+
+    with _progress("simulating", None, quiet=quiet or json_) as advance:
+        done = run_comparison(
+            measured,
+            gpus=gpu or (),
+            overrides=_overrides(set_),
+            workers=workers,
+            force=force,
+            on_start=advance.total,
+            on_done=advance,
+        )
+    folder = done.write(out, command=_command())
+    if json_:
+        sys.stdout.write(done.json(str(folder)))
+    elif not quiet:
+        done.print(_console(), folder)
+    figures = done.comparison.figures()
+    missed = max_mape is not None and (figures is None or figures.mape_pct > max_mape)
+    if missed and max_mape is not None:
+        reached = "no row was simulated" if figures is None else f"the mean absolute error is {figures.mape_pct:.1f} %"
+        print(f"error: --max-mape {max_mape:g}: {reached}", file=sys.stderr)
+    if done.comparison.was_interrupted:
+        raise typer.Exit(ExitCode.INTERRUPTED)
+    raise typer.Exit(ExitCode.FAILED if missed else ExitCode.OK)
+
+
+@app.command()
+def fit(
+    gpu: Annotated[list[str], typer.Option("--gpu", help="GPU name or YAML file; repeatable.")],
+    head_dim: Annotated[int, typer.Option(min=1, help="Head dimension.")],
+    schedule: Annotated[Literal["flash1", "flash2"], typer.Option(help="Schedule.")] = "flash2",
+    dtype: Annotated[Literal["fp16", "bf16", "fp32"], typer.Option(help="Number format.")] = "fp16",
+    tile_q: Annotated[Optional[list[int]], typer.Option(min=1, help="Rows of a Q tile; repeatable.")] = None,  # noqa: UP045 - typer
+    tile_kv: Annotated[Optional[list[int]], typer.Option(min=1, help="Rows of a K/V tile; repeatable.")] = None,  # noqa: UP045 - typer
+    stages: Annotated[Optional[list[int]], typer.Option(min=1, help="Buffers of a streamed tile; repeatable.")] = None,  # noqa: UP045 - typer
+    warps: Annotated[Optional[list[int]], typer.Option(min=1, help="Warps of a CTA; repeatable.")] = None,  # noqa: UP045 - typer
+    set_: SetOption = None,
+    json_: JsonOption = False,
+) -> None:
+    """Which tiles fit a GPU, and what they cost in shared memory and registers; nothing is simulated.
+
+    Example: gpusim fit --gpu a100_sxm4_80gb --head-dim 128 --tile-q 128
+    """
+    from gpusim.fit_page import print_fits, run_fits
+
+    fits = run_fits(
+        gpu,
+        schedule,
+        head_dim=head_dim,
+        dtype=dtype,
+        overrides=_overrides(set_),
+        choices={"tiles_q": tile_q, "tiles_kv": tile_kv, "stages": stages, "warps": warps},
+    )
+    if json_:
+        sys.stdout.write(fits.json())
+    else:
+        print_fits(fits, _console())
+    raise typer.Exit(ExitCode.OK if fits.any_fits else ExitCode.NO_POINT_OK)
+
+
+@app.command()
+def gpus(
+    name: Annotated[Optional[str], typer.Argument(help="GPU to show, by name or YAML file.")] = None,  # noqa: UP045 - typer
+    check: Annotated[Optional[Path], typer.Option(help="Lint this GPU file.")] = None,  # noqa: UP045 - typer
+    set_: SetOption = None,
+) -> None:
+    """List the GPUs, show one with its sources, or lint a GPU file.
+
+    Example: gpusim gpus a100_sxm4_40gb
+    """
+    from gpusim.gpu_page import gpu_text, gpus_table
+    from gpusim.specs import apply_overrides, gpu_names, lint_gpu, load_gpu
+
+    if check is not None:
+        findings = lint_gpu(check)
+        for finding in findings:
+            print(finding)
+        has_error = any(finding.severity == "error" for finding in findings)
+        if not findings:
+            print(f"{check}: no findings")
+        raise typer.Exit(ExitCode.BAD_INPUT if has_error else ExitCode.OK)
+    if name is None:
+        print(gpus_table([load_gpu(known) for known in gpu_names()]))
+        return
+    overrides = _overrides(set_)
+    spec = load_gpu(name)
+    print(gpu_text(apply_overrides(spec, overrides) if overrides else spec))
+
+
+@app.command()
+def schedules(
+    name: Annotated[Optional[str], typer.Argument(help="Implementation to show.")] = None,  # noqa: UP045 - typer
+) -> None:
+    """List schedules and implementations, or show one with its tables and sources.
+
+    Example: gpusim schedules flash2
+    """
+    from gpusim.schedule_page import schedule_text, schedules_table
+
+    print(schedules_table() if name is None else schedule_text(name))
+
+
+def _overrides(written: list[str] | None) -> dict[str, str]:
+    """`--set path=value` options as a mapping. Raises ScenarioError for one without a path or a value."""
+    overrides = {}
+    for item in written or []:
+        path, equals, value = item.partition("=")
+        if not path or not equals or not value:
+            raise ScenarioError("--set", [f"got '{item}', expected path=value, e.g. sm.clock_hz=1.5e9"])
+        overrides[path] = value
+    return overrides
+
+
+def _exit_code(statuses: Sequence[str], *, interrupted: bool) -> ExitCode:
+    if interrupted:
+        return ExitCode.INTERRUPTED
+    if "error" in statuses:
+        return ExitCode.FAILED
+    return ExitCode.OK if "ok" in statuses else ExitCode.NO_POINT_OK
+
+
+def _command() -> list[str]:
+    return [Path(sys.argv[0]).name, *sys.argv[1:]]
+
+
+def _console() -> Console:
+    """A terminal as wide as it is; a pipe gets 100 columns."""
+    return Console(width=None if sys.stdout.isatty() else 100, highlight=False)
+
+
+class _Advance:
+    """Moves a progress bar, or does nothing where there is none."""
+
+    def __init__(self, progress: Progress | None, title: str, total: int | None) -> None:
+        self._progress = progress
+        self._task = progress.add_task(title, total=total) if progress is not None else None
+
+    def __call__(self) -> None:
+        if self._progress is not None and self._task is not None:
+            self._progress.advance(self._task)
+
+    def total(self, count: int) -> None:
+        if self._progress is not None and self._task is not None:
+            self._progress.update(self._task, total=count)
+
+
+@contextmanager
+def _progress(title: str, total: int | None, *, quiet: bool) -> Iterator[_Advance]:
+    """A progress bar on standard error when that is a terminal."""
+    if quiet or not sys.stderr.isatty():
+        yield _Advance(None, title, total)
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        yield _Advance(progress, title, total)

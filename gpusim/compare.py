@@ -1,0 +1,324 @@
+"""Measured rows against the simulation of each under its own conditions: errors, baselines and counter checks.
+
+Error is simulated / measured − 1. Two baselines stand beside it on the same rows: the plain roofline, and the roofline
+times one constant for every series, fitted to that series (its median ratio): what a spreadsheet could do.
+"""
+
+import statistics
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpusim.errors import InputError, MeasuredError
+from gpusim.implementations import ScheduleRequest, implementations
+from gpusim.measured import MeasuredFile, MeasuredRow, SkippedRow, read_all, verdict
+from gpusim.point import Point
+from gpusim.results import PointResult
+from gpusim.specs import GpuSpec, load_gpu
+from gpusim.sweep import run_sweep
+from gpusim.units import MIB
+
+SeriesKey = tuple[str, str, str, str, str, int, bool]
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRow:
+    """A measured row, its simulation, and what the trust list says about it."""
+
+    row: MeasuredRow
+    result: PointResult
+    is_trusted: bool
+    trust_reason: str
+
+    @property
+    def error(self) -> float | None:
+        """simulated / measured − 1; None where the row has no latency."""
+        if self.row.latency_ms is None or self.result.latency_ms is None:
+            return None
+        return self.result.latency_ms / self.row.latency_ms - 1
+
+    @property
+    def roofline_error(self) -> float | None:
+        """The plain roofline's error on the same row."""
+        if self.row.latency_ms is None or self.result.roofline_ms is None:
+            return None
+        return self.result.roofline_ms / self.row.latency_ms - 1
+
+    def checks(self) -> dict[str, dict[str, float]]:
+        """Measured and simulated values of every counter the row has."""
+        return {
+            metric: {"measured": measured, "simulated": simulated, "error": simulated / measured - 1}
+            for metric, measured in self.row.counters.items()
+            if (simulated := _counter(self.result, metric)) is not None and measured
+        }
+
+
+def _counter(result: PointResult, metric: str) -> float | None:
+    match metric:
+        case "dram_bytes" if result.hbm_read_bytes is not None and result.hbm_write_bytes is not None:
+            return result.hbm_read_bytes + result.hbm_write_bytes
+        case "l2_read_bytes":
+            return result.l2_read_bytes
+        case "l2_write_bytes":
+            return result.l2_write_bytes
+        case "l2_hit_rate_pct" if result.l2_hit_rate is not None:
+            return 100 * result.l2_hit_rate
+        case "memory_mb" if result.peak_memory_bytes is not None:
+            return result.peak_memory_bytes / MIB
+        case _:
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorFigures:
+    """Figures of a set of rows, in percent: mean, median and largest absolute error, and bias."""
+
+    n: int
+    mape_pct: float
+    median_ape_pct: float
+    bias_pct: float
+    max_ape_pct: float
+    roofline_mape_pct: float
+    constant_efficiency_mape_pct: float
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesFigures:
+    """Figures of the rows of one file, GPU, kernel, pass, dtype, head dim and mask; `trusted` counts trusted rows only.
+
+    `role` is "fitted" where constants of the implementation were fitted to rows of this file, else "held_out".
+    """
+
+    key: SeriesKey
+    role: str
+    every: ErrorFigures
+    trusted: ErrorFigures | None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All rows that were simulated, all that were not with the reason, and every assumption with its count.
+
+    `wall_s` is the time of every simulated point in seconds, `steps` the loop steps of all of them.
+    """
+
+    rows: int
+    compared: tuple[ComparedRow, ...]
+    skipped: tuple[SkippedRow, ...]
+    assumed: Mapping[str, int]
+    extra_columns: Mapping[str, tuple[str, ...]]
+    unreadable: tuple[MeasuredError, ...]
+    wall_s: tuple[float, ...]
+    steps: int
+    was_interrupted: bool
+
+    def figures(self) -> ErrorFigures | None:
+        """Figures over every simulated row with a latency; None if there is none."""
+        return _figures(self.compared)
+
+    def trusted_figures(self) -> ErrorFigures | None:
+        """Figures over the rows that the trust list counts."""
+        return _figures([item for item in self.compared if item.is_trusted])
+
+    def series(self) -> list[SeriesFigures]:
+        """Figures by series, in order of first appearance."""
+        groups: dict[SeriesKey, list[ComparedRow]] = {}
+        for item in self.compared:
+            if item.error is not None:
+                groups.setdefault(_series_key(item), []).append(item)
+        return [_series_figures(key, items) for key, items in groups.items()]
+
+
+def _series_key(item: ComparedRow) -> SeriesKey:
+    workload = item.row.workload
+    return (
+        Path(item.row.file).name,
+        item.result.gpu,
+        item.row.kernel,
+        workload.pass_,
+        workload.dtype,
+        workload.head_dim,
+        workload.causal,
+    )
+
+
+def _series_figures(key: SeriesKey, items: Sequence[ComparedRow]) -> SeriesFigures:
+    fitted = implementations()[items[0].row.implementation].fitted_to
+    role = "fitted" if Path(key[0]).stem in fitted else "held_out"
+    every = _figures(items)
+    assert every is not None
+    return SeriesFigures(key, role, every, _figures([item for item in items if item.is_trusted]))
+
+
+def _figures(items: Sequence[ComparedRow]) -> ErrorFigures | None:
+    with_latency = [item for item in items if item.error is not None]
+    errors = [item.error for item in with_latency if item.error is not None]
+    roofline = [item.roofline_error for item in with_latency if item.roofline_error is not None]
+    if not errors:
+        return None
+    sizes = [abs(error) for error in errors]
+    return ErrorFigures(
+        n=len(errors),
+        mape_pct=100 * statistics.fmean(sizes),
+        median_ape_pct=100 * statistics.median(sizes),
+        bias_pct=100 * statistics.fmean(errors),
+        max_ape_pct=100 * max(sizes),
+        roofline_mape_pct=100 * statistics.fmean(abs(error) for error in roofline),
+        constant_efficiency_mape_pct=100 * _constant_efficiency_error(with_latency),
+    )
+
+
+def _constant_efficiency_error(items: Sequence[ComparedRow]) -> float:
+    """Mean absolute error of the roofline divided by each series' median roofline / measured ratio."""
+    ratios: dict[SeriesKey, list[float]] = {}
+    for item in items:
+        if item.roofline_error is not None:
+            ratios.setdefault(_series_key(item), []).append(1 + item.roofline_error)
+    errors = [abs(ratio / statistics.median(group) - 1) for group in ratios.values() for ratio in group]
+    return statistics.fmean(errors)
+
+
+def compare(
+    paths: Sequence[Path],
+    *,
+    spec_of: Callable[[str], GpuSpec | None] = load_gpu,
+    workers: int | None = None,
+    force: bool = False,
+    on_start: Callable[[int], None] = lambda count: None,
+    on_done: Callable[[], None] = lambda: None,
+) -> Comparison:
+    """Simulates every measured row that has a model.
+
+    `spec_of` gives the GPU to simulate a preset's rows on, None to leave them out; `on_start` learns how many points
+    there are. Raises MeasuredError when no file can be read.
+    """
+    files, unreadable = read_all(paths)
+    if not files:
+        raise MeasuredError("compare", [problem for error in unreadable for problem in str(error).splitlines()])
+    rows = [row for file in files for row in file.rows]
+    skipped = [skip for file in files for skip in file.skipped]
+    points: dict[tuple[object, ...], Point] = {}
+    keys: list[tuple[MeasuredRow, tuple[object, ...]]] = []
+    for row in rows:
+        point, reason = _point_of(row, spec_of)
+        if point is None:
+            skipped.append(SkippedRow(row.file, row.line, reason))
+            continue
+        key: tuple[object, ...] = (row.gpu, row.implementation, row.version, row.workload, row.conditions)
+        points[key] = point
+        keys.append((row, key))
+    on_start(len(points))
+    sweep = run_sweep(list(points.values()), workers=workers, force=force, on_done=on_done)
+    results = dict(zip(points, sweep.results, strict=False)) if not sweep.was_interrupted else {}
+    compared = []
+    for row, key in keys:
+        result = results.get(key)
+        if result is not None and result.status == "ok":
+            trust = verdict(row)
+            compared.append(ComparedRow(row, result, trust.counts, trust.reason))
+        else:
+            skipped.append(SkippedRow(row.file, row.line, _why_not(result)))
+    return Comparison(
+        rows=len(rows) + sum(len(file.skipped) for file in files),
+        compared=tuple(compared),
+        skipped=tuple(sorted(skipped, key=lambda skip: (skip.file, skip.line))),
+        assumed=_total_assumed(files),
+        extra_columns={str(file.path): file.extra_columns for file in files if file.extra_columns},
+        unreadable=tuple(unreadable),
+        wall_s=tuple(item.wall_s for item in sweep.finished),
+        steps=sum(item.steps for item in sweep.finished),
+        was_interrupted=sweep.was_interrupted,
+    )
+
+
+def _why_not(result: PointResult | None) -> str:
+    return "interrupted" if result is None else f"{result.status}: {result.reason}"
+
+
+def _total_assumed(files: Sequence[MeasuredFile]) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for file in files:
+        total.update(file.assumed)
+    return dict(sorted(total.items()))
+
+
+def _point_of(row: MeasuredRow, spec_of: Callable[[str], GpuSpec | None]) -> tuple[Point | None, str]:
+    """The point that simulates a row under its own conditions, or None and the reason there is none."""
+    known = implementations()
+    if row.implementation not in known:
+        return None, f"no model of {row.implementation} yet"
+    versions = known[row.implementation].versions
+    if row.version is not None and row.version not in versions:
+        listed = f"; known are {', '.join(versions)}" if versions else ""
+        return None, f"no table for version {row.version} of {row.implementation}{listed}"
+    try:
+        spec = spec_of(row.gpu)
+    except InputError as error:
+        return None, error.problems[0]
+    if spec is None:
+        return None, f"{row.gpu} is not among the GPUs asked for"
+    return Point(spec, ScheduleRequest(row.implementation, row.version), row.workload, row.conditions), ""
+
+
+def comparison_json(comparison: Comparison, version: str) -> dict[str, object]:
+    """The comparison as one JSON object; errors are fractions, figures percent."""
+    figures = comparison.figures()
+    trusted = comparison.trusted_figures()
+    return {
+        "gpusim": version,
+        "rows": comparison.rows,
+        "simulated": len(comparison.compared),
+        "skipped": [{"file": skip.file, "line": skip.line, "reason": skip.reason} for skip in comparison.skipped],
+        "unreadable": [str(error) for error in comparison.unreadable],
+        "assumed": dict(comparison.assumed),
+        **_figures_json(figures),
+        "trusted": None if trusted is None else {"n": trusted.n, **_figures_json(trusted)},
+        "series": [_series_json(series) for series in comparison.series()],
+        "points": [_row_json(item) for item in comparison.compared],
+    }
+
+
+def _figures_json(figures: ErrorFigures | None) -> dict[str, object]:
+    if figures is None:
+        names = ("mape_pct", "median_ape_pct", "bias_pct", "max_ape_pct", "baseline_mape_pct")
+        return dict.fromkeys(names)
+    return {
+        "mape_pct": figures.mape_pct,
+        "median_ape_pct": figures.median_ape_pct,
+        "bias_pct": figures.bias_pct,
+        "max_ape_pct": figures.max_ape_pct,
+        "baseline_mape_pct": {
+            "roofline": figures.roofline_mape_pct,
+            "constant_efficiency": figures.constant_efficiency_mape_pct,
+        },
+    }
+
+
+def _series_json(series: SeriesFigures) -> dict[str, object]:
+    file, gpu, kernel, pass_, dtype, head_dim, causal = series.key
+    names = {"file": file, "gpu": gpu, "kernel": kernel, "pass": pass_, "dtype": dtype}
+    shape = {"head_dim": head_dim, "causal": causal}
+    trusted = series.trusted
+    return {
+        **names,
+        **shape,
+        "n": series.every.n,
+        **_figures_json(series.every),
+        "trusted": None if trusted is None else {"n": trusted.n, **_figures_json(trusted)},
+        "role": series.role,
+    }
+
+
+def _row_json(item: ComparedRow) -> dict[str, object]:
+    return {
+        "file": item.row.file,
+        "line": item.row.line,
+        "kernel": item.row.kernel,
+        "measured_latency_ms": item.row.latency_ms,
+        "error": item.error,
+        "trusted": item.is_trusted,
+        "trust_reason": item.trust_reason,
+        "checks": item.checks(),
+        **item.result.record(),
+    }

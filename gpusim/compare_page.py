@@ -1,0 +1,172 @@
+"""A finished comparison: the files it leaves behind, and what the terminal shows."""
+
+import json
+import os
+import platform
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from rich.console import Console
+
+from gpusim.compare import Comparison, ErrorFigures, SeriesFigures, compare, comparison_json
+from gpusim.measured import find_measured
+from gpusim.report import manifest_json, next_run_dir, results_csv, write_whole
+from gpusim.report.plots import error_png
+from gpusim.report.tables import SeriesError, errors_table
+from gpusim.runs import RUNS, SEED, versions
+from gpusim.specs import GpuSpec, apply_overrides, gpu_names, load_gpu
+
+_SHOWN_REASONS = 25
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedComparison:
+    """A comparison and the files it read."""
+
+    comparison: Comparison
+    paths: tuple[Path, ...]
+
+    def json(self, out: str) -> str:
+        """The JSON document of `compare --json`."""
+        document = comparison_json(self.comparison, version("gpusim")) | {"out": out}
+        return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+    def write(self, out: Path | None, *, command: Sequence[str]) -> Path:
+        """Writes every file, whole or not at all, into `out` or runs/compare-<n>/; returns the folder."""
+        folder = next_run_dir(RUNS, "compare") if out is None else out
+        folder.mkdir(parents=True, exist_ok=True)
+        results = [item.result for item in self.comparison.compared]
+        document = comparison_json(self.comparison, version("gpusim"))
+        write_whole(folder / "compare.json", json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+        write_whole(folder / "results.csv", results_csv(results))
+        write_whole(folder / "errors.png", error_png(self._errors()))
+        write_whole(folder / "manifest.json", self._manifest(command))
+        return folder
+
+    def _errors(self) -> dict[str, list[tuple[float, float]]]:
+        """(measured latency in ms, error) of every row, by implementation and GPU."""
+        series: dict[str, list[tuple[float, float]]] = {}
+        for item in self.comparison.compared:
+            if item.error is not None and item.row.latency_ms is not None:
+                name = f"{item.row.implementation} {item.result.gpu}"
+                series.setdefault(name, []).append((item.row.latency_ms, item.error))
+        return series
+
+    def _manifest(self, command: Sequence[str]) -> str:
+        return manifest_json(
+            versions=versions(),
+            configs={
+                path.name: path.read_text(encoding="utf-8", errors="replace") for path in self.paths if path.is_file()
+            },
+            command=command,
+            seed=SEED,
+            wall_s=self.comparison.wall_s,
+            steps=self.comparison.steps,
+            host=platform.node(),
+            cores=os.cpu_count() or 1,
+        )
+
+    def print(self, console: Console, folder: Path) -> None:
+        """Errors by series with baselines, what was skipped and assumed, and where the files are."""
+        done = self.comparison
+        for error in done.unreadable:
+            console.print(f"unreadable: {error}", markup=False)
+        console.print(f"{done.rows} rows: {len(done.compared)} simulated, {len(done.skipped)} skipped")
+        _print_skipped(console, done)
+        _print_assumed(console, done)
+        series = [_series_row(item) for item in done.series()]
+        if series:
+            console.print(errors_table(sorted(series, key=lambda row: (row.file, row.gpu)), width=console.width))
+        _print_figures(console, "all simulated rows", done.figures())
+        _print_figures(console, "rows the trust list counts", done.trusted_figures())
+        console.print(f"Files: {folder}/compare.json, results.csv, errors.png, manifest.json")
+
+
+def _series_row(series: SeriesFigures) -> SeriesError:
+    file, gpu, kernel, pass_, dtype, head_dim, causal = series.key
+    every = series.every
+    return SeriesError(
+        file=file,
+        gpu=gpu,
+        kernel=kernel,
+        pass_=pass_,
+        dtype=dtype,
+        head_dim=head_dim,
+        causal=causal,
+        n=every.n,
+        mape_pct=every.mape_pct,
+        bias_pct=every.bias_pct,
+        max_ape_pct=every.max_ape_pct,
+        roofline_mape_pct=every.roofline_mape_pct,
+        role=series.role,
+    )
+
+
+def _print_skipped(console: Console, done: Comparison) -> None:
+    counts = Counter((skip.file, skip.reason) for skip in done.skipped)
+    for (file, reason), count in list(counts.items())[:_SHOWN_REASONS]:
+        console.print(f"  skipped {count:>4} of {Path(file).name}: {reason}", markup=False)
+    if len(counts) > _SHOWN_REASONS:
+        console.print(f"  … {len(counts) - _SHOWN_REASONS} more reasons; every row with its line is in compare.json")
+
+
+def _print_assumed(console: Console, done: Comparison) -> None:
+    if done.assumed:
+        listed = ", ".join(f"{field} ({count})" for field, count in done.assumed.items())
+        console.print(f"  assumed where blank, rows: {listed}", markup=False)
+    for file, columns in done.extra_columns.items():
+        console.print(f"  columns of {Path(file).name} that are kept and not used: {', '.join(columns)}", markup=False)
+
+
+def _print_figures(console: Console, what: str, figures: ErrorFigures | None) -> None:
+    if figures is None:
+        console.print(f"{what}: none")
+        return
+    console.print(
+        f"{what}: n {figures.n}, mean |error| {figures.mape_pct:.1f} %, median {figures.median_ape_pct:.1f} %, bias "
+        f"{figures.bias_pct:+.1f} %, worst {figures.max_ape_pct:.1f} %; on the same rows plain roofline "
+        f"{figures.roofline_mape_pct:.1f} %, roofline times one constant a series "
+        f"{figures.constant_efficiency_mape_pct:.1f} %"
+    )
+
+
+def run_comparison(
+    measured: Sequence[str],
+    *,
+    gpus: Sequence[str] = (),
+    overrides: Mapping[str, str] | None = None,
+    workers: int | None = None,
+    force: bool = False,
+    on_start: Callable[[int], None] = lambda count: None,
+    on_done: Callable[[], None] = lambda: None,
+) -> FinishedComparison:
+    """Compares measured files, given as paths or names of shipped ones.
+
+    `gpus` keeps only rows of these GPUs; a YAML file stands in for the preset of the same product. Raises InputError.
+    """
+    paths = tuple(find_measured(name) for name in measured)
+    comparison = compare(
+        paths,
+        spec_of=_specs(gpus, overrides or {}),
+        workers=workers,
+        force=force,
+        on_start=on_start,
+        on_done=on_done,
+    )
+    return FinishedComparison(comparison, paths)
+
+
+def _specs(gpus: Sequence[str], overrides: Mapping[str, str]) -> Callable[[str], GpuSpec | None]:
+    """The GPU to simulate each preset's rows on."""
+    asked = [load_gpu(name) for name in gpus]
+    presets = {name: load_gpu(name) for name in gpu_names()}
+    by_preset = {
+        name: next((spec for spec in asked if spec.product == preset.product), None) if asked else preset
+        for name, preset in presets.items()
+    }
+    if overrides:
+        by_preset = {name: spec and apply_overrides(spec, overrides) for name, spec in by_preset.items()}
+    return by_preset.get

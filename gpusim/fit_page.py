@@ -1,0 +1,92 @@
+"""The answer of `gpusim fit` as a table and as JSON."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from gpusim.dtypes import DType
+from gpusim.fit import TileFit, fit_tiles
+from gpusim.specs import GpuSpec, apply_overrides, load_gpu
+
+
+@dataclass(frozen=True, slots=True)
+class Fits:
+    """Tile fits of one schedule and head dim, by GPU."""
+
+    schedule: str
+    head_dim: int
+    dtype: DType
+    by_gpu: tuple[tuple[GpuSpec, tuple[TileFit, ...]], ...]
+
+    @property
+    def any_fits(self) -> bool:
+        """Whether any tile fits any of the GPUs."""
+        return any(fit.fits for _, fits in self.by_gpu for fit in fits)
+
+    def json(self) -> str:
+        """One JSON document."""
+        rows = [
+            {"gpu": spec.name, "schedule": self.schedule, "head_dim": self.head_dim, "dtype": self.dtype}
+            | asdict(fit)
+            | {"fits": fit.fits}
+            for spec, fits in self.by_gpu
+            for fit in fits
+        ]
+        return json.dumps({"gpusim": version("gpusim"), "tiles": rows}, indent=2) + "\n"
+
+
+def run_fits(
+    gpus: Sequence[str],
+    schedule: str,
+    *,
+    head_dim: int,
+    dtype: str,
+    overrides: Mapping[str, str],
+    choices: Mapping[str, Sequence[int] | None],
+) -> Fits:
+    """Fits every stated choice on every GPU; choices that are None take the usual sizes.
+
+    Raises UnknownNameError or ConfigError for a GPU.
+    """
+    stated = {name: values for name, values in choices.items() if values}
+    specs = [apply_overrides(spec, overrides) if overrides else spec for spec in map(load_gpu, gpus)]
+    found = [
+        (spec, tuple(fit_tiles(spec, schedule, head_dim=head_dim, dtype=DType(dtype), **stated))) for spec in specs
+    ]
+    return Fits(schedule, head_dim, DType(dtype), tuple(found))
+
+
+def print_fits(fits: Fits, console: Console) -> None:
+    """A table a GPU, then why tiles were refused and what to change."""
+    for spec, rows in fits.by_gpu:
+        console.print(_table(fits, spec, rows))
+        for reason in dict.fromkeys(fit.reason for fit in rows if fit.reason and len(rows) <= 4):
+            console.print(reason, markup=False)
+
+
+def _table(fits: Fits, spec: GpuSpec, rows: Sequence[TileFit]) -> Table:
+    limit = spec.sm.smem_per_cta_max_bytes
+    what = f"{fits.schedule} on {spec.name}, head_dim {fits.head_dim}, {fits.dtype}"
+    title = f"{what}: shared memory per CTA at most {limit:,} B"
+    table = Table(title=title, box=box.SIMPLE, title_justify="left")
+    for heading in ("tile_q", "tile_kv", "stages", "warps", "smem B/CTA", "registers", "CTAs/SM", "limited by"):
+        table.add_column(heading, justify="left" if heading == "limited by" else "right", no_wrap=True)
+    for fit in rows:
+        verdict = fit.limited_by if fit.fits else _short_reason(fit, spec)
+        cells = (fit.tile_q, fit.tile_kv, fit.stages, fit.warps, f"{fit.smem_bytes_per_cta:,}")
+        registers = fit.registers_per_thread or "-"
+        table.add_row(*map(str, cells), str(registers), str(fit.ctas_per_sm), verdict)
+    return table
+
+
+def _short_reason(fit: TileFit, spec: GpuSpec) -> str:
+    if fit.smem_bytes_per_cta > spec.sm.smem_per_cta_max_bytes:
+        return "refused: shared memory"
+    if 32 * fit.warps > spec.sm.max_threads_per_cta:
+        return "refused: threads"
+    return "refused: registers"

@@ -1,0 +1,61 @@
+"""Schedules and implementations as text for a terminal."""
+
+from collections.abc import Iterator
+
+from gpusim.errors import UnknownNameError
+from gpusim.implementations import Implementation, implementations
+from gpusim.schedules import SCHEDULES
+
+
+def schedules_table() -> str:
+    """Every schedule with its source, and every implementation of it."""
+    lines = ["Schedules"]
+    for schedule in SCHEDULES.values():
+        lines += [f"  {schedule.name:<14} {schedule.summary}", f"  {'':<14} {schedule.source}"]
+    lines.append(
+        "\nImplementations (a bare name in a scenario; a mapping {name: …, tile_q: …} is the schedule with choices)"
+    )
+    for name, implementation in implementations().items():
+        lines.append(f"  {name:<14} {implementation.summary}")
+    lines.append("\nNot here yet: backward, causal, dropout and masks, decode, flash3, triton.")
+    return "\n".join(lines)
+
+
+def schedule_text(name: str) -> str:
+    """One implementation: tiles by architecture and shape, and timing constants, each with its source.
+
+    Raises UnknownNameError.
+    """
+    known = implementations()
+    if name not in known:
+        raise UnknownNameError("schedule", name, list(known))
+    return "\n".join(_lines(known[name]))
+
+
+def _lines(implementation: Implementation) -> Iterator[str]:
+    schedule = SCHEDULES[implementation.schedule]
+    yield f"{implementation.name}: {implementation.summary}"
+    yield f"schedule   {schedule.name}: {schedule.summary} ({schedule.source})"
+    yield f"versions   {', '.join(implementation.versions) or 'one'}"
+    yield f"dtypes     {', '.join(implementation.dtypes)}"
+    yield f"choices    {', '.join(schedule.choices.model_fields)}"
+    yield "\nTiles"
+    for row in implementation.tiles:
+        chosen = ", ".join(f"{key} {value}" for key, value in row.choices.items())
+        yield f"  {_where(row.when.model_dump(exclude_none=True))}: {chosen}"
+        yield f"      {row.source}"
+    yield "\nTiming constants" if implementation.costs else "\nTiming constants: none, ideal units"
+    for cost in implementation.costs:
+        yield f"  {_where(cost.when.model_dump(exclude_none=True))}, kernels {', '.join(cost.kernels)}"
+        for constant, value in cost.constants.items():
+            yield f"      {constant} = {value.value:g} ({value.kind}: {value.source})"
+
+
+def _where(when: dict[str, object]) -> str:
+    return ", ".join(f"{key} {_range(value)}" for key, value in when.items()) or "everywhere"
+
+
+def _range(value: object) -> str:
+    if isinstance(value, tuple):
+        return f"{value[0]}–{value[1]}"
+    return " or ".join(value) if isinstance(value, list) else str(value)

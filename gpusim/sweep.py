@@ -1,0 +1,93 @@
+"""Points to results on a pool of local processes. Results come back in the order of the points.
+
+The longest points start first, so that two cores finish together. A point that fails unexpectedly becomes a result with
+status "error"; the rest goes on.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from joblib import Parallel, delayed
+
+from gpusim.engine import estimated_steps
+from gpusim.errors import PointError
+from gpusim.implementations import plan
+from gpusim.point import Point, answer, run_point
+from gpusim.results import PointResult
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A result, how long it took in seconds, and how many loop steps it walked."""
+
+    result: PointResult
+    wall_s: float
+    steps: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """Finished points in order; `was_interrupted` if the user stopped before the last."""
+
+    finished: tuple[Finished, ...]
+    was_interrupted: bool
+
+    @property
+    def results(self) -> tuple[PointResult, ...]:
+        """The results alone."""
+        return tuple(item.result for item in self.finished)
+
+
+def run_sweep(
+    points: Sequence[Point],
+    *,
+    workers: int | None = None,
+    force: bool = False,
+    on_done: Callable[[], None] = lambda: None,
+) -> Sweep:
+    """Runs every point on `workers` processes (None: all cores); `on_done` is called after each.
+
+    An interrupt keeps what is finished.
+    """
+    steps = [_steps(point) for point in points]
+    order = sorted(range(len(points)), key=lambda number: -steps[number])
+    finished: dict[int, Finished] = {}
+    was_interrupted = False
+    try:
+        for number, result, wall_s in _run(points, order, workers, force):
+            finished[number] = Finished(result, wall_s, steps[number] if result.status == "ok" else 0)
+            on_done()
+    except KeyboardInterrupt:
+        was_interrupted = True
+    return Sweep(tuple(finished[number] for number in sorted(finished)), was_interrupted)
+
+
+def _run(
+    points: Sequence[Point], order: Sequence[int], workers: int | None, force: bool
+) -> Iterator[tuple[int, PointResult, float]]:
+    processes = min(workers or os.cpu_count() or 1, len(points))
+    if processes <= 1:
+        yield from (_timed(number, points[number], force) for number in order)
+        return
+    pool = Parallel(n_jobs=processes, batch_size=1, return_as="generator_unordered")
+    yield from pool(delayed(_timed)(number, points[number], force) for number in order)
+
+
+def _timed(number: int, point: Point, force: bool) -> tuple[int, PointResult, float]:
+    begin = time.perf_counter()
+    try:
+        result = run_point(point, force=force)
+    except Exception as error:  # the sweep outlives a bug in one point; the result carries it
+        result = answer(
+            point, status="error", reason=f"{type(error).__name__}: {error}", fix="report it with this scenario"
+        )
+    return number, result, time.perf_counter() - begin
+
+
+def _steps(point: Point) -> int:
+    try:
+        return estimated_steps(plan(point.request, point.spec, point.workload).graph)
+    except PointError:
+        return 0

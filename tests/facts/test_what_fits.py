@@ -1,0 +1,107 @@
+"""Shared memory and registers of a tile set, and the refusal when they do not fit."""
+
+import pytest
+
+from gpusim.analytic import check_fits
+from gpusim.errors import DoesNotFitError
+from gpusim.implementations import parse_request, plan
+from gpusim.point import Point, run_point
+from gpusim.results import PointResult
+from gpusim.schedules import SCHEDULES, FlashChoices
+from gpusim.specs import load_gpu
+from gpusim.taskgraph import Kernel
+from gpusim.workloads import AttentionWorkload, Conditions
+
+
+def attention(seqlen: int, head_dim: int) -> AttentionWorkload:
+    return AttentionWorkload(batch=1, heads=1, seqlen_q=seqlen, seqlen_k=seqlen, head_dim=head_dim)
+
+
+def flash2(workload: AttentionWorkload, **choices: object) -> Kernel:
+    (kernel,) = SCHEDULES["flash2"].build(workload, FlashChoices(**choices), {}).kernels
+    return kernel
+
+
+def canvas_point(tile: int) -> PointResult:
+    request = parse_request({"name": "flash2", "tile_q": tile, "tile_kv": tile}, "test")
+    return run_point(Point(load_gpu("canvas"), request, attention(8, 4), Conditions(timing="ncu")))
+
+
+@pytest.mark.parametrize(("tile", "numbers"), [(4, 88), (2, 40), (8, 208)])
+@pytest.mark.parametrize("schedule", ["flash1", "flash2"])
+def test_the_textbook_tile_set_needs_4bd_plus_b2_plus_2b_numbers(schedule: str, tile: int, numbers: int) -> None:
+    """Q, K, V, O tiles, the scores, m and ℓ in shared memory: 88, 40 and 208 numbers at d = 4."""
+    choices = FlashChoices(tile_q=tile, tile_kv=tile, warps=1, accumulators="smem", accumulator_bytes=2)
+    (kernel,) = SCHEDULES[schedule].build(attention(8, 4), choices, {}).kernels
+    assert numbers == 4 * tile * 4 + tile**2 + 2 * tile
+    assert numbers * 2 == kernel.smem_bytes
+
+
+@pytest.mark.parametrize(("tile", "numbers"), [(4, 88), (2, 40)])
+def test_canvas_runs_tiles_of_4_and_of_2(tile: int, numbers: int) -> None:
+    """88 and 40 of 96 numbers fit, and the point reports their bytes."""
+    result = canvas_point(tile)
+    assert ("ok", numbers * 2) == (result.status, result.smem_bytes_per_cta)
+
+
+def test_canvas_refuses_tiles_of_8_with_both_numbers_the_knob_and_a_tile_that_fits() -> None:
+    """208 numbers against 96: the answer names tile_q and tile_kv and the tiles of 4 that fit."""
+    result = canvas_point(8)
+    assert "refused" == result.status
+    assert "208 numbers" in result.reason
+    assert "96 numbers" in result.reason
+    assert "lower tile_q, tile_kv" in result.fix
+    assert "tile_q: 4, tile_kv: 4" in result.fix
+
+
+@pytest.mark.parametrize(
+    ("tile_q", "tile_kv", "stages", "head_dim", "smem_bytes"),
+    [
+        (128, 128, 1, 64, 49_152),  # (128 + 2·128)·64·2
+        (128, 64, 1, 128, 65_536),  # (128 + 2·64)·128·2
+        (128, 64, 2, 128, 98_304),  # (128 + 2·2·64)·128·2
+        (64, 128, 3, 32, 53_248),  # (64 + 3·2·128)·32·2
+    ],
+)
+def test_with_registers_shared_memory_is_q_and_the_kv_stages(
+    tile_q: int, tile_kv: int, stages: int, head_dim: int, smem_bytes: int
+) -> None:
+    """S, O, m and ℓ are in registers; shared memory holds one Q tile and `stages` of K and of V."""
+    kernel = flash2(attention(512, head_dim), tile_q=tile_q, tile_kv=tile_kv, stages=stages)
+    assert smem_bytes == kernel.smem_bytes
+
+
+def test_square_tiles_of_128_at_head_dim_128_need_256_registers_on_four_warps() -> None:
+    """S and O are 2·128·128·4 bytes over 128 threads: 256 registers against 255, refused by name and number."""
+    request = parse_request({"name": "flash2", "tile_q": 128, "tile_kv": 128}, "test")
+    result = run_point(Point(load_gpu("a100_sxm4_40gb"), request, attention(1024, 128), Conditions()))
+    assert "refused" == result.status
+    assert "256 registers" in result.reason
+    assert "255" in result.reason
+    assert "raise warps" in result.fix
+
+
+def test_eight_warps_hold_the_same_tiles_in_128_registers() -> None:
+    """Twice the threads halve the accumulators of each; the kernel fits."""
+    kernel = flash2(attention(1024, 128), tile_q=128, tile_kv=128, warps=8)
+    assert 128 == kernel.accumulator_registers_per_thread
+    check_fits(kernel, load_gpu("a100_sxm4_40gb"))
+
+
+def test_the_tile_that_the_refusal_names_does_fit() -> None:
+    """Following the advice of the refusal leads to a point that runs."""
+    spec, workload = load_gpu("a100_sxm4_40gb"), attention(256, 256)
+    asked = {"name": "flash2", "tile_q": 256, "tile_kv": 256, "warps": 8}
+    with pytest.raises(DoesNotFitError) as caught:
+        plan(parse_request(asked, "test"), spec, workload)
+    advice = caught.value.fix.partition("; ")[2].removesuffix(" fits")
+    stated = {name: int(value) for name, value in (part.split(": ") for part in advice.split(", "))}
+    assert {"tile_q", "tile_kv", "stages"} == set(stated)
+    plan(parse_request(asked | stated, "test"), spec, workload)
+
+
+def test_more_threads_than_a_cta_may_have_are_refused() -> None:
+    """33 warps are 1,056 threads against 1,024."""
+    kernel = flash2(attention(256, 64), tile_q=128, tile_kv=128, warps=33)
+    with pytest.raises(DoesNotFitError, match=r"1056 threads .* 1024"):
+        check_fits(kernel, load_gpu("a100_sxm4_40gb"))
