@@ -9,14 +9,22 @@ attention; in closed form, for its bytes; and on a simulated A100, for its time.
 
 import numpy as np
 
-from gpusim.analytic import kernel_work, occupancy
-from gpusim.dtypes import DType
-from gpusim.engine import simulate
+from gpusim import (
+    AttentionWorkload,
+    Conditions,
+    DType,
+    KernelBuilder,
+    Role,
+    TaskGraph,
+    Tensor,
+    kernel_work,
+    load_gpu,
+    occupancy,
+    simulate,
+)
 from gpusim.numeric import attention_reference, execute, inputs_for
-from gpusim.specs import load_gpu
-from gpusim.taskgraph import KernelBuilder, MatMul, Role, RowSoftmax, TaskGraph, Tensor, check_graph
+from gpusim.taskgraph import MatMul, RowSoftmax, check_graph
 from gpusim.units import ms_from_ps
-from gpusim.workloads import AttentionWorkload, Conditions
 
 GPU = "a100_sxm4_40gb"
 WORKLOAD = AttentionWorkload(batch=4, heads=16, seqlen_q=384, seqlen_k=384, head_dim=64)

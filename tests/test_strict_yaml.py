@@ -20,6 +20,8 @@ from gpusim.strict_yaml import (
 
 
 class Sm(BaseModel):
+    """A nested model with limits of every kind."""
+
     model_config = STRICT
 
     count: PositiveWhole
@@ -29,6 +31,8 @@ class Sm(BaseModel):
 
 
 class Gpu(BaseModel):
+    """A model that holds another."""
+
     model_config = STRICT
 
     name: str
@@ -48,18 +52,21 @@ GOOD: dict[str, object] = {
 
 
 def problems_of(text: str) -> tuple[str, ...]:
+    """What loading this text complains about."""
     with pytest.raises(ConfigError) as caught:
         load_strict(text, "gpu.yaml")
     return caught.value.problems
 
 
 def complaints(**changes: object) -> list[str]:
+    """What validating a good model with these changes complains about."""
     with pytest.raises(ValidationError) as caught:
         Gpu.model_validate({**GOOD, **changes})
     return problems_from(caught.value, Gpu)
 
 
 def sm(**changes: object) -> dict[str, object]:
+    """A good nested mapping with these changes."""
     return {"count": 2, "clock_hz": 1e9, "smem_bytes": 1024, "share": 0.5, **changes}
 
 

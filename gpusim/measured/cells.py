@@ -9,7 +9,7 @@ _MOST = 10**12
 _TRUE, _FALSE = ("true", "1", "yes"), ("false", "0", "no")
 
 
-class RowProblem(ValueError):
+class RowError(ValueError):
     """This row cannot be used, and why; the reader turns it into a skipped row."""
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from gpusim.datafiles import measured_dir
 from gpusim.errors import MeasuredError, UnknownNameError
 from gpusim.measured.aliases import alias_table
-from gpusim.measured.cells import RowCells, RowProblem
+from gpusim.measured.cells import RowCells, RowError
 from gpusim.measured.rows import KNOWN_COLUMNS, MEASURED_COLUMNS, MeasuredRow, measured_row
 
 
@@ -93,7 +93,7 @@ def _read(path: Path, label: str) -> MeasuredFile:
             cells = _cells(header, values)
             rows.append(measured_row(label, line, cells))
             assumed.update(cells.assumed)
-        except RowProblem as problem:
+        except RowError as problem:
             skipped.append(SkippedRow(label, line, str(problem)))
     extra_columns = tuple(column for column in header if column and column not in KNOWN_COLUMNS) if rows else ()
     return MeasuredFile(path, tuple(rows), tuple(skipped), dict(sorted(assumed.items())), extra_columns)
@@ -164,5 +164,5 @@ def _missing_columns(header: Sequence[str]) -> list[str]:
 
 def _cells(header: Sequence[str], values: Sequence[str]) -> RowCells:
     if len(values) != len(header):
-        raise RowProblem(f"the line has {len(values)} cells and the header {len(header)}; quote cells with commas")
+        raise RowError(f"the line has {len(values)} cells and the header {len(header)}; quote cells with commas")
     return RowCells(dict(zip(header, values, strict=True)))

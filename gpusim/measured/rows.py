@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from gpusim.datafiles import configs_dir
 from gpusim.dtypes import DType
 from gpusim.measured.aliases import Alias, GpuAlias, KernelAlias, MaskAlias, SourceAlias, alias_table, look_up
-from gpusim.measured.cells import RowCells, RowProblem
+from gpusim.measured.cells import RowCells, RowError
 from gpusim.strict_yaml import problems_from
 from gpusim.workloads import AttentionWorkload, Cache, Conditions, Pass, Timing
 
@@ -26,10 +26,12 @@ _COUNTER_LIMITS = {
 }
 MEASURED_COLUMNS = ("latency_ms", "tflops", *_COUNTER_LIMITS)
 _UNMODELLED_COLUMNS = ("page_size", "splits", "batch_seqlens", "planner_kv_heads")
+_NAME_COLUMNS = ("source", "gpu", "kernel", "version", "note")
+_SHAPE_COLUMNS = ("batch", "heads", "kv_heads", "seqlen_q", "seqlen_k", "head_dim", "head_dim_v", "window")
+_KIND_COLUMNS = ("pass", "dtype", "causal", "dropout", "mask")
+_CONDITION_COLUMNS = ("sm_clock_mhz", "timing", "cache", "stack", "host_floor_ms")
 KNOWN_COLUMNS = frozenset(
-    ("source", "gpu", "kernel", "version", "pass", "dtype", "batch", "heads", "kv_heads", "seqlen_q", "seqlen_k")
-    + ("head_dim", "head_dim_v", "causal", "window", "dropout", "mask", "sm_clock_mhz", "timing", "cache", "stack")
-    + ("host_floor_ms", "note", *MEASURED_COLUMNS, *_UNMODELLED_COLUMNS)
+    [*_NAME_COLUMNS, *_SHAPE_COLUMNS, *_KIND_COLUMNS, *_CONDITION_COLUMNS, *MEASURED_COLUMNS, *_UNMODELLED_COLUMNS]
 )
 
 
@@ -58,7 +60,7 @@ class MeasuredRow:
 
 
 def measured_row(file: str, line: int, cells: RowCells) -> MeasuredRow:
-    """One row of a file. Raises RowProblem when the row cannot be used."""
+    """One row of a file. Raises RowError when the row cannot be used."""
     source = alias_table().source(cells.raw("source"))
     _refuse_other_kinds(cells)
     gpu = _gpu(cells, source)
@@ -72,7 +74,7 @@ def measured_row(file: str, line: int, cells: RowCells) -> MeasuredRow:
     if latency_ms is None and tflops is not None:
         latency_ms = _latency_ms(workload, tflops)
     if latency_ms is None and not counters:
-        raise RowProblem("nothing measured: latency_ms, tflops and all counters are blank")
+        raise RowError("nothing measured: latency_ms, tflops and all counters are blank")
     return MeasuredRow(
         file=file,
         line=line,
@@ -94,31 +96,31 @@ def _latency_ms(workload: AttentionWorkload, tflops: float) -> float:
     """Latency in ms by the FLOP convention of the published benchmarks."""
     latency_ms = workload.flops / tflops / 1e9
     if not math.isfinite(latency_ms):
-        raise RowProblem(f"tflops = {tflops:g} is too small to be a rate")
+        raise RowError(f"tflops = {tflops:g} is too small to be a rate")
     return latency_ms
 
 
 def _refuse_other_kinds(cells: RowCells) -> None:
     kernel = look_up(alias_table().kernels, cells.raw("kernel"))
     if kernel and kernel.skip:
-        raise RowProblem(kernel.skip)
+        raise RowError(kernel.skip)
     for kind in alias_table().kinds:
         if cells.fills(kind.columns):
-            raise RowProblem(f"{kind.what}: no microbenchmark for it yet")
+            raise RowError(f"{kind.what}: no microbenchmark for it yet")
 
 
 def _refuse_skipped(column: str, word: str, alias: Alias) -> None:
     if alias.skip:
-        raise RowProblem(f"{column} = '{word}': {alias.skip}")
+        raise RowError(f"{column} = '{word}': {alias.skip}")
 
 
 def _gpu(cells: RowCells, source: SourceAlias | None) -> str:
     word = cells.text("gpu")
     if not word:
-        raise RowProblem("gpu is blank: the source does not say which GPU it was")
+        raise RowError("gpu is blank: the source does not say which GPU it was")
     alias = _gpu_alias((source.gpus if source else {}).get(word, word))
     if alias is None:
-        raise RowProblem(f"gpu = '{word}' is not known; use a preset name or a spelling of the alias table")
+        raise RowError(f"gpu = '{word}' is not known; use a preset name or a spelling of the alias table")
     _refuse_skipped("gpu", word, alias)
     if alias.assumed:
         cells.assume("gpu")
@@ -140,11 +142,11 @@ def _kernel(cells: RowCells, gpu: str) -> tuple[str, str | None, KernelAlias | N
     """Implementation and version on this GPU, and the alias they came from; other kernels are their own name."""
     word, _, pinned = cells.text("kernel").partition("@")
     if not word:
-        raise RowProblem("kernel is blank; name the implementation")
+        raise RowError("kernel is blank; name the implementation")
     alias = look_up(alias_table().kernels, word)
     implementation = alias.implementation_on(gpu) if alias else word
     if implementation is None:
-        raise RowProblem(f"kernel = '{word}': the alias table does not say which implementation it is on {gpu}")
+        raise RowError(f"kernel = '{word}': the alias table does not say which implementation it is on {gpu}")
     version = cells.text("version") or pinned or (alias.version if alias else None)
     if version is None:
         cells.assume("version")
@@ -158,7 +160,7 @@ def _dtype(cells: RowCells) -> DType:
         return DType.FP16
     alias = look_up(alias_table().dtypes, word)
     if alias is None:
-        raise RowProblem(f"dtype = '{word}' is not known; write one of {', '.join(DType)}")
+        raise RowError(f"dtype = '{word}' is not known; write one of {', '.join(DType)}")
     _refuse_skipped("dtype", word, alias)
     if alias.assumed:
         cells.assume("dtype")
@@ -222,7 +224,7 @@ def _conditions(cells: RowCells, kernel: KernelAlias | None, source: SourceAlias
 
 
 def _workload(cells: RowCells, *, dtype: DType, pass_: Pass, mask: str, causal: bool) -> AttentionWorkload:
-    """The shape. Raises RowProblem with every faulty cell of the row, for this is where the last one is read."""
+    """The shape. Raises RowError with every faulty cell of the row, for this is where the last one is read."""
     needed = {column: cells.count(column) for column in ("batch", "heads", "seqlen_q", "seqlen_k", "head_dim")}
     optional = {column: cells.optional_count(column) for column in ("kv_heads", "head_dim_v", "window")}
     dropout = cells.number("dropout")
@@ -230,9 +232,9 @@ def _workload(cells: RowCells, *, dtype: DType, pass_: Pass, mask: str, causal: 
         if value is None:
             cells.assume(field)
     if cells.problems:
-        raise RowProblem("; ".join(cells.problems))
+        raise RowError("; ".join(cells.problems))
     options = {"dtype": dtype, "pass": pass_, "mask": mask, "causal": causal, "dropout": dropout or 0.0}
     try:
         return AttentionWorkload.model_validate({**needed, **optional, **options})
     except ValidationError as error:
-        raise RowProblem("; ".join(problems_from(error, AttentionWorkload))) from None
+        raise RowError("; ".join(problems_from(error, AttentionWorkload))) from None

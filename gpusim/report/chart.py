@@ -131,7 +131,9 @@ def draw_line(axes: Axes, look: Look, *, lengths: Sequence[int], values: Sequenc
 
 def draw_marks(axes: Axes, look: Look, x: Sequence[float], y: Sequence[float], *, label: str) -> Line2D:
     """Draws marks without a line, and returns a legend entry."""
-    (marks,) = axes.plot(x, y, linestyle="", marker=look.marker, markersize=_MARK_SIZE, fillstyle=look.fill, clip_on=False)
+    (marks,) = axes.plot(
+        x, y, linestyle="", marker=look.marker, markersize=_MARK_SIZE, fillstyle=look.fill, clip_on=False
+    )
     marks.set(color=look.colour, alpha=0.8, markerfacecoloralt="white", label=label)
     return marks
 
@@ -211,9 +213,8 @@ def value_axis(
     axis.set_major_formatter(FuncFormatter(lambda value, _: text(value)))
     if not values:
         axis.set_major_locator(NullLocator())
-        box = {"facecolor": "white", "edgecolor": "none", "pad": 8}
-        place = {"transform": axes.transAxes, "ha": "center", "va": "center"}
-        axes.text(0.5, 0.5, nothing, color=MUTED, fontsize=13, bbox=box, **place)
+        note = axes.text(0.5, 0.5, nothing, transform=axes.transAxes, color=MUTED, fontsize=13)
+        note.set(ha="center", va="center", bbox={"facecolor": "white", "edgecolor": "none", "pad": 8})
         return
     ticks = _round_numbers(min(values), max(values))
     axes.set(**{f"{side}lim": (ticks[0], ticks[-1])})

@@ -151,8 +151,15 @@ def _error_axis(axes: Axes) -> None:
     axes.axhline(0, color=chart.INK, linewidth=1.2, zorder=1.5)
     for band_pct in _ERROR_BANDS_PCT:
         axes.axhspan(-band_pct, band_pct, color=chart.MUTED, alpha=0.1, linewidth=0, zorder=0.5)
-        place = {"xy": (1, band_pct), "xycoords": axes.get_yaxis_transform(), "textcoords": "offset points"}
-        axes.annotate(f"±{band_pct} %", xytext=(5, 0), va="center", color=chart.MUTED, fontsize=11, **place)
+        axes.text(
+            1.007,
+            band_pct,
+            f"±{band_pct} %",
+            transform=axes.get_yaxis_transform(),
+            va="center",
+            color=chart.MUTED,
+            fontsize=11,
+        )
 
 
 def _draw_errors(

@@ -29,6 +29,7 @@ sources:
 
 
 def write(folder: Path, text: str) -> Path:
+    """Writes a GPU file and returns its path."""
     path = folder / "mine.yaml"
     path.write_text(text)
     return path

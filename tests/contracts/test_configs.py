@@ -12,6 +12,7 @@ NAMES = gpu_names()
 
 
 def numbers(values: dict[str, object], prefix: str = "") -> Iterator[str]:
+    """Dotted paths of all numbers in a nested mapping."""
     for key, value in values.items():
         if isinstance(value, dict):
             yield from numbers(value, f"{prefix}{key}.")

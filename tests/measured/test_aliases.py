@@ -10,8 +10,10 @@ from gpusim.measured.aliases import alias_table
 _COLUMNS = "source,gpu,kernel,pass,dtype,batch,heads,seqlen_q,seqlen_k,head_dim,latency_ms"
 
 
-def read(folder: Path, *, source: str = "s", gpu: str = "A100-SXM4-80GB", kernel: str = "flash2",
-         dtype: str = "fp16") -> MeasuredFile:  # fmt: skip
+def read(
+    folder: Path, *, source: str = "s", gpu: str = "A100-SXM4-80GB", kernel: str = "flash2", dtype: str = "fp16"
+) -> MeasuredFile:
+    """A file with one row of these spellings, read back."""
     path = folder / "t.csv"
     path.write_text(f'{_COLUMNS}\n{source},{gpu},{kernel},fwd,"{dtype}",1,8,512,512,64,1\n', encoding="utf-8")
     return read_measured(path)

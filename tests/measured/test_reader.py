@@ -32,6 +32,7 @@ FULL = {
 
 
 def write(folder: Path, *rows: dict[str, str], name: str = "t.csv") -> Path:
+    """Writes rows as a measured CSV and returns its path."""
     columns = list(dict.fromkeys(column for row in rows for column in row))
     lines = [",".join(columns)]
     lines += [",".join('"' + row.get(column, "").replace('"', '""') + '"' for column in columns) for row in rows]
@@ -41,16 +42,19 @@ def write(folder: Path, *rows: dict[str, str], name: str = "t.csv") -> Path:
 
 
 def read(folder: Path, **changes: str) -> MeasuredFile:
+    """A file with one full row, some cells changed, read back."""
     return read_measured(write(folder, FULL | changes))
 
 
 def only_row(folder: Path, **changes: str) -> MeasuredRow:
+    """The row that the changed cells give; nothing was skipped."""
     file = read(folder, **changes)
     assert not file.skipped
     return file.rows[0]
 
 
 def only_reason(folder: Path, **changes: str) -> str:
+    """Why the changed cells give no row."""
     file = read(folder, **changes)
     assert not file.rows
     return file.skipped[0].reason

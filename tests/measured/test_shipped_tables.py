@@ -13,6 +13,7 @@ from gpusim.measured.trust import read_trust_list
 
 
 def rows_of(name: str) -> tuple[MeasuredRow, ...]:
+    """All rows of a shipped table."""
     return read_measured(find_measured(name)).rows
 
 

@@ -10,12 +10,14 @@ SOURCE = "{kind: assumed, source: a test}"
 
 
 def lint(folder: Path, text: str) -> list[Finding]:
+    """What the linter finds in a GPU file of this text."""
     path = folder / "mine.yaml"
     path.write_text(text)
     return lint_gpu(path)
 
 
 def changed(base: str, group: str, values: str, *paths: str) -> str:
+    """Text of a GPU file that changes one group of its base, with a source for each path."""
     sources = "".join(f"  {path}: {SOURCE}\n" for path in paths)
     return f"base: {base}\nname: mine\n{group}: {values}\nsources:\n{sources}"
 

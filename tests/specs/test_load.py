@@ -12,12 +12,14 @@ SOURCE = "{kind: assumed, source: a test}"
 
 
 def write(folder: Path, text: str, name: str = "mine.yaml") -> str:
+    """Writes a GPU file and returns its path."""
     path = folder / name
     path.write_text(text)
     return str(path)
 
 
 def refusal(path: str) -> str:
+    """The message that loading this file raises."""
     with pytest.raises(ConfigError) as caught:
         load_gpu(path)
     return str(caught.value)

@@ -1,0 +1,166 @@
+"""Each legality rule refuses the graph that breaks it, and says where."""
+
+import pytest
+
+from gpusim.dtypes import DType
+from gpusim.errors import GraphError
+from gpusim.schedules import SCHEDULES, FlashChoices, NaiveChoices
+from gpusim.taskgraph import (
+    Buffer,
+    Fill,
+    Guard,
+    Kernel,
+    KernelBuilder,
+    MatMul,
+    Role,
+    Scale,
+    Space,
+    TaskGraph,
+    Tensor,
+    check_graph,
+)
+from gpusim.workloads import AttentionWorkload
+
+
+def tensor(name: str, role: Role, rows: int = 8) -> Tensor:
+    return Tensor(name, 1, rows, 4, DType.FP16, role, 4, 4)
+
+
+X, T, Y = tensor("X", Role.INPUT), tensor("T", Role.TEMPORARY), tensor("Y", Role.OUTPUT)
+
+
+def builder(name: str = "bad", grid: list[tuple[str, int]] | None = None) -> KernelBuilder:
+    grid = [("m", 2), ("head", 1)] if grid is None else grid
+    return KernelBuilder(name, grid=grid, warps=1, compute_dtype=DType.FP16)
+
+
+def copy(name: str, src: Tensor, dst: Tensor) -> Kernel:
+    cta = builder(name)
+    tile = cta.buffer("tile", 4, 4)
+    cta.load(src.tile(row="m"), tile)
+    cta.store(tile, dst.tile(row="m"))
+    return cta.build()
+
+
+def problems(*kernels: Kernel) -> list[str]:
+    with pytest.raises(GraphError) as caught:
+        check_graph(TaskGraph(kernels))
+    return str(caught.value).splitlines()
+
+
+def test_a_legal_graph_passes() -> None:
+    """Copy through a temporary: every rule holds."""
+    check_graph(TaskGraph((copy("one", X, T), copy("two", T, Y))))
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_every_schedule_is_legal(name: str) -> None:
+    """What ships passes the rules, ragged and with log-sum-exp."""
+    workload = AttentionWorkload(batch=1, heads=2, seqlen_q=10, seqlen_k=7, head_dim=4, save_lse=True)
+    choices = NaiveChoices if SCHEDULES[name].choices is NaiveChoices else FlashChoices
+    check_graph(SCHEDULES[name].build(workload, choices(tile_q=4, tile_kv=4), {}))
+
+
+def test_the_grid_needs_a_head_index() -> None:
+    """Without it no tile knows its matrix."""
+    cta = builder(grid=[("m", 2)])
+    tile = cta.buffer("tile", 4, 4)
+    cta.load(X.tile(row="m"), tile)
+    cta.store(tile, Y.tile(row="m"))
+    assert ["bad: the grid has no 'head' index"] == problems(cta.build())
+
+
+def test_a_buffer_has_to_be_declared() -> None:
+    """A buffer that the kernel does not list would cost no shared memory."""
+    stray = Buffer("stray", 4, 4, 2, Space.SMEM)
+    cta = builder()
+    cta.load(X.tile(row="m"), stray)
+    cta.store(stray, Y.tile(row="m"))
+    assert [
+        "bad, load X: buffer stray is not declared",
+        "bad, store Y: buffer stray is not declared",
+    ] == problems(cta.build())
+
+
+def test_a_buffer_has_to_be_written_before_it_is_read() -> None:
+    """Storing a sum that nobody started."""
+    cta = builder()
+    total = cta.accumulator("total", 4, 4)
+    cta.store(total, Y.tile(row="m"))
+    assert ["bad, store Y: reads total before anything wrote it"] == problems(cta.build())
+
+
+def test_a_sum_has_to_start_somewhere() -> None:
+    """An accumulating product reads its output."""
+    cta = builder()
+    tile, total = cta.buffer("tile", 4, 4), cta.accumulator("total", 4, 4)
+    cta.load(X.tile(row="m"), tile)
+    cta.do("sum up", MatMul(tile, tile, total, accumulate=True))
+    cta.store(total, Y.tile(row="m"))
+    assert ["bad, sum up: reads total before anything wrote it"] == problems(cta.build())
+
+
+def test_a_guard_names_an_index_that_exists() -> None:
+    """A guard on a loop that is not there would never be decided."""
+    cta = builder()
+    tile = cta.buffer("tile", 4, 4)
+    cta.load(X.tile(row="m"), tile)
+    cta.do("double", Scale(tile, 2.0), Guard("j", "first"))
+    cta.store(tile, Y.tile(row="m"))
+    assert ["bad, double: guard names index j, which is no loop or grid index"] == problems(cta.build())
+
+
+@pytest.mark.parametrize("axis", ["row", "col"])
+def test_a_tile_names_an_index_that_exists(axis: str) -> None:
+    """A tile at an unknown index has no address."""
+    cta = builder()
+    tile = cta.buffer("tile", 4, 4)
+    cta.load(X.tile(**{axis: "j"}), tile)
+    cta.store(tile, Y.tile(row="m"))
+    assert ["bad, load X: tile of X uses index j, which is no loop or grid index"] == problems(cta.build())
+
+
+def test_a_tile_fills_its_buffer() -> None:
+    """Two tiles of four rows do not go into a buffer of four."""
+    cta = builder()
+    tile = cta.buffer("tile", 4, 4)
+    cta.load(X.tile(row_tiles=2), tile)
+    cta.store(tile, Y.tile(row="m"))
+    assert ["bad, load X: a 8×4 tile does not fill buffer tile of 4×4"] == problems(cta.build())
+
+
+@pytest.mark.parametrize(("transpose_b", "inner"), [(False, "3×4"), (True, "4×3")])
+def test_product_shapes_agree(transpose_b: bool, inner: str) -> None:
+    """4×4 times 3×4 has no inner dimension, and times its transpose gives 4×3, not 4×4."""
+    cta = builder()
+    a, b, out = cta.buffer("a", 4, 4), cta.buffer("b", 3, 4), cta.accumulator("out", 4, 4)
+    cta.load(X.tile(row="m"), a)
+    cta.do("b = 0", Fill(b, 0.0))
+    cta.do("multiply", MatMul(a, b, out, transpose_b=transpose_b))
+    cta.store(out, Y.tile(row="m"))
+    assert [f"bad, multiply: shapes 4×4 · {inner} do not give 4×4"] == problems(cta.build())
+
+
+def test_a_kernel_reads_only_what_an_earlier_one_wrote() -> None:
+    """The temporary is written one kernel too late."""
+    assert ["two: reads T before any kernel wrote it"] == problems(copy("two", T, Y), copy("one", X, T))
+
+
+def test_inputs_are_never_written() -> None:
+    """A caller's Q, K and V stay what they are."""
+    assert ["bad: writes the input X"] == problems(copy("good", X, Y), copy("bad", X, X))
+
+
+def test_a_name_means_one_tensor() -> None:
+    """Two cuts of one tensor would be two sets of cache entries."""
+    assert ["two: two different tensors are called X"] == problems(
+        copy("one", X, Y), copy("two", tensor("X", Role.INPUT, rows=12), Y)
+    )
+
+
+def test_all_problems_arrive_together() -> None:
+    """One error lists every broken rule."""
+    cta = builder(grid=[("m", 2)])
+    total = cta.accumulator("total", 4, 4)
+    cta.store(total, X.tile(row="k"))
+    assert 4 == len(problems(cta.build()))
