@@ -1,8 +1,9 @@
 """The command line: reads options, calls the library, prints. Exit codes stand in `ExitCode`."""
 
 import json
+import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
 from pathlib import Path
@@ -60,6 +61,9 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         raise SystemExit(ExitCode.FAILED) from None
+    except OSError as error:
+        print(f"error: {error.filename or 'operating system'}: {error.strerror or error}", file=sys.stderr)
+        raise SystemExit(ExitCode.BAD_INPUT) from None
 
 
 @app.command()
@@ -69,9 +73,9 @@ def run(
     schedule: Annotated[Optional[list[str]], typer.Option(help="Implementation; repeatable.")] = None,  # noqa: UP045 - typer
     seqlen: Annotated[Optional[list[int]], typer.Option(help="Rows of Q and of K/V; repeatable.")] = None,  # noqa: UP045 - typer
     head_dim: Annotated[Optional[int], typer.Option(help="Head dimension.")] = None,  # noqa: UP045 - typer
-    batch: Annotated[int, typer.Option(help="Batch of a point given by options.")] = 1,
-    heads: Annotated[int, typer.Option(help="Heads of a point given by options.")] = 1,
-    dtype: Annotated[str, typer.Option(help="fp16, bf16 or fp32.")] = "fp16",
+    batch: Annotated[Optional[int], typer.Option(help="Batch; default 1.")] = None,  # noqa: UP045 - typer
+    heads: Annotated[Optional[int], typer.Option(help="Heads; default 1.")] = None,  # noqa: UP045 - typer
+    dtype: Annotated[Optional[str], typer.Option(help="fp16, bf16 or fp32; default fp16.")] = None,  # noqa: UP045 - typer
     tile_q: Annotated[Optional[int], typer.Option(help="Rows of a Q tile instead of the table's.")] = None,  # noqa: UP045 - typer
     tile_kv: Annotated[Optional[int], typer.Option(help="Rows of a K/V tile instead of the table's.")] = None,  # noqa: UP045 - typer
     stages: Annotated[Optional[int], typer.Option(help="Buffers of a streamed tile.")] = None,  # noqa: UP045 - typer
@@ -90,25 +94,33 @@ def run(
 
     Example: gpusim run --gpu a100_sxm4_80gb --schedule flash2 --seqlen 4096 --head-dim 128 --heads 16
     """
-    from gpusim.runs import run_scenario
+    from gpusim.runs import check_out, run_scenario
     from gpusim.scenario import build_scenario, load_scenario
 
     overrides = _overrides(set_)
+    workload = _given(batch=batch, heads=heads, head_dim=head_dim, dtype=dtype)
+    choices = _given(tile_q=tile_q, tile_kv=tile_kv, stages=stages, warps=warps)
     if scenario is not None:
-        _refuse_point_options(schedule=schedule, seqlen=seqlen, head_dim=head_dim, tile_q=tile_q, tile_kv=tile_kv)
+        _refuse_point_options(_given(schedule=schedule, seqlen=seqlen) | workload | choices)
         loaded = load_scenario(scenario, gpus=gpu or (), overrides=overrides)
     else:
-        choices = {"tile_q": tile_q, "tile_kv": tile_kv, "stages": stages, "warps": warps}
-        content = _point_content(gpu, schedule, seqlen, head_dim, {k: v for k, v in choices.items() if v is not None})
-        content["workload"] = {"batch": batch, "heads": heads, "head_dim": head_dim, "dtype": dtype}
+        content = _point_content(gpu, schedule, seqlen, workload, choices)
         text = json.dumps(content)
         loaded = build_scenario(content, where="command line", text=text, overrides=overrides)
+    check_out(out)
     with _progress("simulating", len(loaded.points), quiet=quiet or json_) as advance:
         done = run_scenario(loaded, workers=workers, force=force, on_done=advance)
+    if done.was_interrupted:
+        print(f"interrupted: {len(done.finished)} of {len(loaded.points)} points are finished", file=sys.stderr)
+    if done.was_interrupted and not done.finished:
+        raise typer.Exit(ExitCode.INTERRUPTED)
     folder = done.write(out, command=_command())
     if json_:
         sys.stdout.write(done.json(str(folder)))
-    elif not quiet:
+    elif quiet:
+        for line in done.refusals():
+            print(line, file=sys.stderr)
+    else:
         done.print(_console(), folder)
     raise typer.Exit(_exit_code([result.status for result in done.results], interrupted=done.was_interrupted))
 
@@ -117,10 +129,10 @@ def _point_content(
     gpu: list[str] | None,
     schedule: list[str] | None,
     seqlen: list[int] | None,
-    head_dim: int | None,
-    choices: dict[str, int],
+    workload: dict[str, object],
+    choices: dict[str, object],
 ) -> dict[str, object]:
-    stated = {"--gpu": gpu, "--schedule": schedule, "--seqlen": seqlen, "--head-dim": head_dim}
+    stated = {"--gpu": gpu, "--schedule": schedule, "--seqlen": seqlen, "--head-dim": "head_dim" in workload}
     missing = [name for name, value in stated.items() if not value]
     if missing:
         raise ScenarioError(
@@ -128,11 +140,17 @@ def _point_content(
         )
     names: list[object] = list(schedule or [])
     schedules = [{"name": name, **choices} for name in names] if choices else names
-    return {"name": "point", "gpu": gpu, "schedule": schedules, "sweep": {"seqlen": seqlen}}
+    shape = {"batch": 1, "heads": 1} | workload
+    return {"name": "point", "gpu": gpu, "workload": shape, "schedule": schedules, "sweep": {"seqlen": seqlen}}
 
 
-def _refuse_point_options(**options: object) -> None:
-    given = [f"--{name.replace('_', '-')}" for name, value in options.items() if value is not None]
+def _given(**options: object) -> dict[str, object]:
+    """The options that stand on the command line."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _refuse_point_options(options: Iterable[str]) -> None:
+    given = [f"--{name.replace('_', '-')}" for name in options]
     if given:
         raise ScenarioError(
             "command line", [f"{', '.join(given)} would change the scenario; edit the file, or leave the file out"]
@@ -162,7 +180,9 @@ def compare(
     Example: gpusim compare fa1_paper_a100_fwd
     """
     from gpusim.compare_page import run_comparison
+    from gpusim.runs import check_out
 
+    check_out(out)
     with _progress("simulating", None, quiet=quiet or json_) as advance:
         done = run_comparison(
             measured,
@@ -176,7 +196,10 @@ def compare(
     folder = done.write(out, command=_command())
     if json_:
         sys.stdout.write(done.json(str(folder)))
-    elif not quiet:
+    elif quiet:
+        for error in done.comparison.unreadable:
+            print(f"unreadable: {error}", file=sys.stderr)
+    else:
         done.print(_console(), folder)
     figures = done.comparison.figures()
     missed = max_mape is not None and (figures is None or figures.mape_pct > max_mape)
@@ -185,7 +208,12 @@ def compare(
         print(f"error: --max-mape {max_mape:g}: {reached}", file=sys.stderr)
     if done.comparison.was_interrupted:
         raise typer.Exit(ExitCode.INTERRUPTED)
-    raise typer.Exit(ExitCode.FAILED if missed else ExitCode.OK)
+    if missed:
+        raise typer.Exit(ExitCode.FAILED)
+    if not done.comparison.compared:
+        print("no row was simulated; the reasons stand in compare.json", file=sys.stderr)
+        raise typer.Exit(ExitCode.NO_POINT_OK)
+    raise typer.Exit(ExitCode.OK)
 
 
 @app.command()
@@ -235,20 +263,24 @@ def gpus(
     from gpusim.gpu_page import gpu_text, gpus_table
     from gpusim.specs import apply_overrides, gpu_names, lint_gpu, load_gpu
 
+    if check is not None and (name is not None or set_):
+        raise ScenarioError("command line", ["--check lints one file as it stands; leave the name and --set out"])
+    if name is None and set_:
+        raise ScenarioError("command line", ["--set changes one GPU; name it, as in gpusim gpus NAME --set …"])
     if check is not None:
         findings = lint_gpu(check)
         for finding in findings:
-            print(finding)
+            print(f"{check}: {finding}")
         has_error = any(finding.severity == "error" for finding in findings)
         if not findings:
             print(f"{check}: no findings")
         raise typer.Exit(ExitCode.BAD_INPUT if has_error else ExitCode.OK)
     if name is None:
-        print(gpus_table([load_gpu(known) for known in gpu_names()]))
+        print(gpus_table([load_gpu(known) for known in gpu_names()]), end="")
         return
     overrides = _overrides(set_)
     spec = load_gpu(name)
-    print(gpu_text(apply_overrides(spec, overrides) if overrides else spec))
+    print(gpu_text(apply_overrides(spec, overrides) if overrides else spec), end="")
 
 
 @app.command()
@@ -265,13 +297,18 @@ def schedules(
 
 
 def _overrides(written: list[str] | None) -> dict[str, str]:
-    """`--set path=value` options as a mapping. Raises ScenarioError for one without a path or a value."""
-    overrides = {}
+    """`--set path=value` options as a mapping. Raises ScenarioError for what is no such pair, or names a path again."""
+    overrides: dict[str, str] = {}
+    problems = []
     for item in written or []:
-        path, equals, value = item.partition("=")
-        if not path or not equals or not value:
-            raise ScenarioError("--set", [f"got '{item}', expected path=value, e.g. sm.clock_hz=1.5e9"])
+        path, _, value = item.partition("=")
+        if not path or not value:
+            problems.append(f"got '{item}', expected path=value, e.g. sm.clock_hz=1.5e9")
+        elif path in overrides:
+            problems.append(f"{path} is given twice, as {overrides[path]} and {value}; keep one")
         overrides[path] = value
+    if problems:
+        raise ScenarioError("--set", problems)
     return overrides
 
 
@@ -288,8 +325,9 @@ def _command() -> list[str]:
 
 
 def _console() -> Console:
-    """A terminal as wide as it is; a pipe gets 100 columns."""
-    return Console(width=None if sys.stdout.isatty() else 100, highlight=False)
+    """A terminal, or COLUMNS, as wide as it is; a pipe gets 100 columns. Text is printed as it stands."""
+    is_stated = sys.stdout.isatty() or "COLUMNS" in os.environ
+    return Console(width=None if is_stated else 100, highlight=False, markup=False, emoji=False)
 
 
 class _Advance:

@@ -6,17 +6,19 @@ import platform
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
 from rich.console import Console
 
 from gpusim.compare import Comparison, ErrorFigures, SeriesFigures, compare, comparison_json
+from gpusim.errors import ConfigError
 from gpusim.measured import find_measured
-from gpusim.report import manifest_json, next_run_dir, results_csv, write_whole
+from gpusim.report import manifest_json, results_csv
 from gpusim.report.plots import error_png
 from gpusim.report.tables import SeriesError, errors_table
-from gpusim.runs import RUNS, SEED, versions
+from gpusim.runs import SEED, versions, write_files
 from gpusim.specs import GpuSpec, apply_overrides, gpu_names, load_gpu
 
 _SHOWN_REASONS = 25
@@ -29,22 +31,25 @@ class FinishedComparison:
     comparison: Comparison
     paths: tuple[Path, ...]
 
-    def json(self, out: str) -> str:
-        """The JSON document of `compare --json`."""
-        document = comparison_json(self.comparison, version("gpusim")) | {"out": out}
+    def json(self, out: str | None = None) -> str:
+        """The JSON document of `compare --json`; compare.json is the same without `out`."""
+        document = comparison_json(self.comparison, version("gpusim"))
+        if out is not None:
+            document |= {"out": out}
         return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
     def write(self, out: Path | None, *, command: Sequence[str]) -> Path:
-        """Writes every file, whole or not at all, into `out` or runs/compare-<n>/; returns the folder."""
-        folder = next_run_dir(RUNS, "compare") if out is None else out
-        folder.mkdir(parents=True, exist_ok=True)
-        results = [item.result for item in self.comparison.compared]
-        document = comparison_json(self.comparison, version("gpusim"))
-        write_whole(folder / "compare.json", json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
-        write_whole(folder / "results.csv", results_csv(results))
-        write_whole(folder / "errors.png", error_png(self._errors()))
-        write_whole(folder / "manifest.json", self._manifest(command))
-        return folder
+        """Writes every file, whole or not at all, into `out` or runs/compare-<n>/; returns the folder.
+
+        Raises InputError where the folder cannot be written.
+        """
+        files: dict[str, bytes | str] = {
+            "compare.json": self.json(),
+            "results.csv": results_csv([item.result for item in self.comparison.compared]),
+            "errors.png": error_png(self._errors()),
+            "manifest.json": self._manifest(command),
+        }
+        return write_files(out, "compare", files)
 
     def _errors(self) -> dict[str, list[tuple[float, float]]]:
         """(measured latency in ms, error) of every row, by implementation and GPU."""
@@ -73,7 +78,7 @@ class FinishedComparison:
         """Errors by series with baselines, what was skipped and assumed, and where the files are."""
         done = self.comparison
         for error in done.unreadable:
-            console.print(f"unreadable: {error}", markup=False)
+            console.print(f"unreadable: {error}", soft_wrap=True)
         console.print(f"{done.rows} rows: {len(done.compared)} simulated, {len(done.skipped)} skipped")
         _print_skipped(console, done)
         _print_assumed(console, done)
@@ -82,7 +87,7 @@ class FinishedComparison:
             console.print(errors_table(sorted(series, key=lambda row: (row.file, row.gpu)), width=console.width))
         _print_figures(console, "all simulated rows", done.figures())
         _print_figures(console, "rows the trust list counts", done.trusted_figures())
-        console.print(f"Files: {folder}/compare.json, results.csv, errors.png, manifest.json")
+        console.print(f"Files: {folder}/compare.json, results.csv, errors.png, manifest.json", soft_wrap=True)
 
 
 def _series_row(series: SeriesFigures) -> SeriesError:
@@ -108,7 +113,7 @@ def _series_row(series: SeriesFigures) -> SeriesError:
 def _print_skipped(console: Console, done: Comparison) -> None:
     counts = Counter((skip.file, skip.reason) for skip in done.skipped)
     for (file, reason), count in list(counts.items())[:_SHOWN_REASONS]:
-        console.print(f"  skipped {count:>4} of {Path(file).name}: {reason}", markup=False)
+        console.print(f"  skipped {count:>4} of {Path(file).name}: {reason}", soft_wrap=True)
     if len(counts) > _SHOWN_REASONS:
         console.print(f"  … {len(counts) - _SHOWN_REASONS} more reasons; every row with its line is in compare.json")
 
@@ -116,9 +121,10 @@ def _print_skipped(console: Console, done: Comparison) -> None:
 def _print_assumed(console: Console, done: Comparison) -> None:
     if done.assumed:
         listed = ", ".join(f"{field} ({count})" for field, count in done.assumed.items())
-        console.print(f"  assumed where blank, rows: {listed}", markup=False)
+        console.print(f"  assumed where blank, rows: {listed}", soft_wrap=True)
     for file, columns in done.extra_columns.items():
-        console.print(f"  columns of {Path(file).name} that are kept and not used: {', '.join(columns)}", markup=False)
+        listed = ", ".join(columns)
+        console.print(f"  columns of {Path(file).name} that are kept and not used: {listed}", soft_wrap=True)
 
 
 def _print_figures(console: Console, what: str, figures: ErrorFigures | None) -> None:
@@ -160,13 +166,29 @@ def run_comparison(
 
 
 def _specs(gpus: Sequence[str], overrides: Mapping[str, str]) -> Callable[[str], GpuSpec | None]:
-    """The GPU to simulate each preset's rows on."""
+    """The GPU to simulate each preset's rows on.
+
+    An override that no GPU can take is an error; one that some cannot take skips the rows of those.
+    """
     asked = [load_gpu(name) for name in gpus]
-    presets = {name: load_gpu(name) for name in gpu_names()}
-    by_preset = {
-        name: next((spec for spec in asked if spec.product == preset.product), None) if asked else preset
-        for name, preset in presets.items()
-    }
     if overrides:
-        by_preset = {name: spec and apply_overrides(spec, overrides) for name, spec in by_preset.items()}
-    return by_preset.get
+        _check_overrides(asked or [load_gpu(name) for name in gpu_names()], overrides)
+
+    @cache
+    def spec_of(name: str) -> GpuSpec | None:
+        preset = load_gpu(name)
+        spec = next((spec for spec in asked if spec.product == preset.product), None) if asked else preset
+        return apply_overrides(spec, overrides) if spec is not None and overrides else spec
+
+    return spec_of
+
+
+def _check_overrides(specs: Sequence[GpuSpec], overrides: Mapping[str, str]) -> None:
+    refusals = []
+    for spec in specs:
+        try:
+            apply_overrides(spec, overrides)
+        except ConfigError as error:
+            refusals.append(error)
+    if len(refusals) == len(specs):
+        raise refusals[0]

@@ -66,7 +66,9 @@ def print_fits(fits: Fits, console: Console) -> None:
     for spec, rows in fits.by_gpu:
         console.print(_table(fits, spec, rows))
         for reason in dict.fromkeys(fit.reason for fit in rows if fit.reason and len(rows) <= 4):
-            console.print(reason, markup=False)
+            console.print(reason, soft_wrap=True)
+        if len(rows) > 4 and not any(fit.fits for fit in rows):
+            console.print("None of these fits; give smaller tiles with --tile-q and --tile-kv", soft_wrap=True)
 
 
 def _table(fits: Fits, spec: GpuSpec, rows: Sequence[TileFit]) -> Table:

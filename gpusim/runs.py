@@ -2,14 +2,18 @@
 
 import os
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from rich.console import Console
 
+from gpusim.errors import InputError
 from gpusim.overlay import Overlay, overlay
+from gpusim.point import Point
 from gpusim.report import manifest_json, next_run_dir, results_csv, results_json, write_whole
 from gpusim.report.plots import latency_png, traffic_png
 from gpusim.report.tables import errors_table, points_table, refusal_lines
@@ -27,6 +31,38 @@ def versions() -> dict[str, str]:
     return packages | {"python": platform.python_version()}
 
 
+def check_out(out: Path | None) -> None:
+    """Tries before anything is simulated whether `out`, or else runs/, can be written. Raises InputError."""
+    folder = RUNS if out is None else out
+    with _writing(folder):
+        nearest = next(path for path in (folder, *folder.parents) if path.exists())
+        TemporaryFile(dir=nearest).close()
+
+
+def write_files(out: Path | None, name: str, files: Mapping[str, bytes | str]) -> Path:
+    """Writes files, each whole or not at all, into `out` or a new folder runs/<name>-<n>/; returns the folder.
+
+    Raises InputError where that is not possible.
+    """
+    with _writing(RUNS if out is None else out):
+        folder = next_run_dir(RUNS, name) if out is None else out
+        folder.mkdir(parents=True, exist_ok=True)
+    for file, content in files.items():
+        with _writing(folder / file):
+            write_whole(folder / file, content)
+    return folder
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """What the operating system says against writing becomes an InputError with the fix."""
+    try:
+        yield
+    except OSError as error:
+        problem = f"cannot be written: {error.strerror}; choose another folder with --out"
+        raise InputError(str(path), [problem]) from None
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """Results of a scenario in the order of its points, with measured points where it names files."""
@@ -41,18 +77,21 @@ class Run:
         """The results alone."""
         return tuple(item.result for item in self.finished)
 
+    @property
+    def points(self) -> tuple[Point, ...]:
+        """The points that finished."""
+        return tuple(self.scenario.points[item.number] for item in self.finished)
+
     def write(self, out: Path | None, *, command: Sequence[str]) -> Path:
-        """Writes every file, whole or not at all, into `out` or runs/<scenario>-<n>/; returns the folder."""
-        folder = next_run_dir(RUNS, self.scenario.name) if out is None else out
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, content in self._files(command).items():
-            write_whole(folder / name, content)
-        return folder
+        """Writes every file, whole or not at all, into `out` or runs/<scenario>-<n>/; returns the folder.
+
+        Raises InputError where the folder cannot be written.
+        """
+        return write_files(out, self.scenario.name, self._files(command))
 
     def _files(self, command: Sequence[str]) -> Mapping[str, bytes | str]:
         drawn = self.overlay.drawn
-        points = self.scenario.points[: len(self.finished)]
-        compulsory = {point.workload.seqlen_k: point.workload.compulsory_bytes for point in points}
+        compulsory = {point.workload.seqlen_k: point.workload.compulsory_bytes for point in self.points}
         return {
             "results.csv": results_csv(self.results),
             "results.json": results_json(self.results, self._header(), version=version("gpusim")),
@@ -81,20 +120,22 @@ class Run:
         """The JSON document of `run --json`."""
         return results_json(self.results, self._header(), version=version("gpusim"), out=out)
 
+    def refusals(self) -> list[str]:
+        """Why points have no latency, and what would change that."""
+        return refusal_lines(self.results)
+
     def print(self, console: Console, folder: Path) -> None:
         """The table of points, refusals with their fixes, errors against measurements, and where the files are."""
         width = console.width
         console.print(points_table(self.results, self.overlay.measured_ms, width=width))
-        for line in refusal_lines(self.results):
-            console.print(line, markup=False)
+        for line in self.refusals():
+            console.print(line, soft_wrap=True)
         if self.overlay.series:
             console.print(errors_table(self.overlay.series, width=width))
         console.print("Not validated: no error band is stated for these GPUs and implementations yet.")
-        console.print(f"Files: {folder / 'latency.png'}, {', '.join(sorted(set(self._names()) - {'latency.png'}))}")
-
-    @staticmethod
-    def _names() -> tuple[str, ...]:
-        return "results.csv", "results.json", "latency.png", "traffic.png", "manifest.json"
+        console.print(
+            f"Files: {folder}/latency.png, traffic.png, results.csv, results.json, manifest.json", soft_wrap=True
+        )
 
 
 def run_scenario(
@@ -110,5 +151,5 @@ def run_scenario(
     """
     overlay((), (), scenario.measured)
     sweep = run_sweep(scenario.points, workers=workers, force=force, on_done=on_done)
-    points = scenario.points[: len(sweep.finished)]
+    points = [scenario.points[item.number] for item in sweep.finished]
     return Run(scenario, sweep.finished, overlay(points, sweep.results, scenario.measured), sweep.was_interrupted)

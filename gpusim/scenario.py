@@ -3,21 +3,24 @@
 Any field may be a list; the scenario is the product of its lists. All problems of a file are reported at once.
 """
 
+import difflib
 import itertools
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ValidationError, field_validator
 
 from gpusim.datafiles import scenarios_dir
 from gpusim.errors import InputError, ScenarioError, UnknownNameError
 from gpusim.implementations import ScheduleRequest, parse_request
+from gpusim.measured import find_measured
 from gpusim.point import Point
-from gpusim.specs import GpuSpec, apply_overrides, load_gpu
-from gpusim.strict_yaml import STRICT, load_strict, problems_from, read_text
+from gpusim.specs import apply_overrides, load_gpu
+from gpusim.strict_yaml import STRICT, Problem, field_problems, load_strict, problems_from, read_text
 from gpusim.workloads import AttentionWorkload, Conditions
 
 Value = TypeVar("Value")
@@ -46,6 +49,15 @@ class ScenarioFile(BaseModel):
     measured: str | list[str] = []
     model: str | None = None
 
+    @field_validator("name")
+    @classmethod
+    def _names_a_folder(cls, name: str) -> str:
+        if re.fullmatch(r"\w[\w. -]{0,99}", name) is None:
+            raise ValueError(
+                f"got '{name}', which cannot name the folder of the run; use up to 100 letters, digits, '_', '-', '.'"
+            )
+        return name
+
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
@@ -62,13 +74,13 @@ class Scenario:
 
 def find_scenario(name_or_path: str) -> Path:
     """A scenario file by path, or by bare name among the shipped ones. Raises UnknownNameError or ScenarioError."""
+    shipped = {file.stem: file for file in sorted(scenarios_dir().glob("*.yaml"))}
     path = Path(name_or_path)
+    if name_or_path in shipped and not path.is_file():
+        return shipped[name_or_path]
     if path.suffix in (".yaml", ".yml") or path.exists():
         return path
-    shipped = scenarios_dir() / f"{name_or_path}.yaml"
-    if not shipped.is_file():
-        raise UnknownNameError("scenario", name_or_path, sorted(file.stem for file in scenarios_dir().glob("*.yaml")))
-    return shipped
+    raise UnknownNameError("scenario", name_or_path, list(shipped))
 
 
 def load_scenario(
@@ -76,8 +88,10 @@ def load_scenario(
 ) -> Scenario:
     """Reads and checks a scenario; `gpus` replaces its GPUs and `overrides` sets fields of every GPU.
 
-    Raises ScenarioError with all problems of the file, or UnknownNameError.
+    Raises ScenarioError with all problems of the file, UnknownNameError, or ConfigError for an override.
     """
+    for name in gpus:
+        load_gpu(name)  # a wrong name there is no fault of the file
     path = find_scenario(name_or_path)
     text = read_text(path, ScenarioError)
     content = load_strict(text, str(path), ScenarioError)
@@ -89,22 +103,36 @@ def load_scenario(
 
 
 def build_scenario(content: Mapping[str, object], *, where: str, text: str, overrides: Mapping[str, str]) -> Scenario:
-    """A scenario from its content, wherever it was written. Raises ScenarioError with all its problems."""
+    """A scenario from its content, wherever it was written.
+
+    Raises ScenarioError with all its problems, or ConfigError for an override.
+    """
     try:
         file = ScenarioFile.model_validate(content)
     except ValidationError as error:
         raise ScenarioError(where, problems_from(error, ScenarioFile)) from None
     checker = _Checker(file, where, overrides)
+    measured = checker.measured()
     points = checker.points()
     if checker.problems:
         raise ScenarioError(where, list(dict.fromkeys(checker.problems)))
-    return Scenario(
-        file.name, points, tuple(file.measured if isinstance(file.measured, list) else [file.measured]), text
-    )
+    return Scenario(file.name, points, measured, text)
 
 
 def _listed(value: object) -> list[object]:
     return list(value) if isinstance(value, list) else [value]
+
+
+def _as_written(problem: Problem, written: Mapping[str, object]) -> Problem | None:
+    """The problem under the name the user wrote, None where it only repeats that of another field."""
+    field = problem.field
+    if field in written:
+        return problem
+    if field in ("kv_heads", "head_dim_v"):
+        return None
+    if field in ("seqlen_q", "seqlen_k") and ("seqlen" in written or not written.keys() & {"seqlen_q", "seqlen_k"}):
+        return replace(problem, field="seqlen")
+    return problem
 
 
 class _Checker:
@@ -116,8 +144,15 @@ class _Checker:
         self._overrides = overrides
         self.problems: list[str] = []
 
+    def measured(self) -> tuple[str, ...]:
+        names = [str(name) for name in _listed(self._file.measured)]
+        self._all(names, lambda name: find_measured(str(name)))
+        return tuple(names)
+
     def points(self) -> tuple[Point, ...]:
-        specs = self._each("gpu", _listed(self._file.gpu), self._spec)
+        specs = self._each("gpu", _listed(self._file.gpu), lambda name: load_gpu(str(name)))
+        if self._overrides:
+            specs = [apply_overrides(spec, self._overrides) for spec in specs]
         requests = self._each("schedule", _listed(self._file.schedule), self._request)
         shapes = [shape for shape in map(self._shape, self._assignments()) if shape is not None]
         return tuple(
@@ -130,24 +165,24 @@ class _Checker:
     def _each(self, field: str, written: Sequence[object], read: Callable[[object], Value]) -> list[Value]:
         if not written:
             self.problems.append(f"{field}: the list is empty; name at least one")
+        return self._all(written, read)
+
+    def _all(self, written: Sequence[object], read: Callable[[object], Value]) -> list[Value]:
         values = []
         for item in written:
             try:
                 values.append(read(item))
             except InputError as error:
-                prefix = "" if error.where == self._where else f"{error.where}: "
-                self.problems.extend(f"{prefix}{problem}" for problem in error.problems)
+                below = error.where.removeprefix(self._where).removeprefix(": ")
+                self.problems.extend(f"{below}: {problem}" if below else problem for problem in error.problems)
         return values
-
-    def _spec(self, written: object) -> GpuSpec:
-        spec = load_gpu(str(written))
-        return apply_overrides(spec, self._overrides) if self._overrides else spec
 
     def _request(self, written: object) -> ScheduleRequest:
         return parse_request(written, self._where)
 
     def _assignments(self) -> Iterator[Assignment]:
         """Every combination of the varied fields, first written varying slowest."""
+        self._refuse_fields_varied_twice()
         fixed: Assignment = self._model_fields()
         axes: list[list[Assignment]] = []
         for group in (self._file.workload, self._file.conditions, self._file.sweep):
@@ -166,10 +201,24 @@ class _Checker:
                 merged |= assignment
             yield merged
 
+    def _refuse_fields_varied_twice(self) -> None:
+        groups: dict[str, list[str]] = {}
+        for group in ("workload", "conditions", "sweep", "zip"):
+            for field, value in getattr(self._file, group).items():
+                if isinstance(value, list):
+                    groups.setdefault(field, []).append(group)
+        self.problems.extend(
+            f"{field}: varies in {' and in '.join(found)}; keep one"
+            for field, found in groups.items()
+            if len(found) > 1
+        )
+
     def _is_known(self, field: str) -> bool:
         if field in FIELDS:
             return True
-        self.problems.append(f"{field}: unknown key; known are {', '.join(FIELDS)}")
+        close = difflib.get_close_matches(field, FIELDS, n=1)
+        meant = f"; did you mean {close[0]}?" if close else ""
+        self.problems.append(f"{field}: unknown key; known are {', '.join(FIELDS)}{meant}")
         return False
 
     def _axis(self, field: str, values: list[object]) -> list[Assignment]:
@@ -190,26 +239,24 @@ class _Checker:
         return [dict(zip(lengths, row, strict=True)) for row in rows]
 
     def _shape(self, assignment: Assignment) -> tuple[AttentionWorkload, Conditions] | None:
-        values = dict(assignment)
-        conditions = {name: values.pop(name) for name in _CONDITION_FIELDS if name in values}
-        has_seqlen = "seqlen" in values
-        if has_seqlen:
+        workload = self._validated(
+            AttentionWorkload, {name: value for name, value in assignment.items() if name not in _CONDITION_FIELDS}
+        )
+        conditions = self._validated(
+            Conditions, {name: value for name, value in assignment.items() if name in _CONDITION_FIELDS}
+        )
+        return None if workload is None or conditions is None else (workload, conditions)
+
+    def _validated(self, model: type[Model], written: Mapping[str, object]) -> Model | None:
+        values = dict(written)
+        if "seqlen" in values:
             seqlen = values.pop("seqlen")
             values = {"seqlen_q": seqlen, "seqlen_k": seqlen} | values
-        workload = self._validated(AttentionWorkload, values, rename_seqlen=has_seqlen)
-        timing = self._validated(Conditions, conditions, rename_seqlen=False)
-        return None if workload is None or timing is None else (workload, timing)
-
-    def _validated(self, model: type[Model], values: Mapping[str, object], *, rename_seqlen: bool) -> Model | None:
         try:
             return model.model_validate(values)
         except ValidationError as error:
-            for problem in problems_from(error, model):
-                if rename_seqlen and problem.startswith(("seqlen_q", "seqlen_k")):
-                    problem = f"seqlen{problem[len('seqlen_q') :]}"
-                if "heads" in values and problem.startswith("kv_heads") and "kv_heads" not in values:
-                    continue
-                self.problems.append(problem)
+            problems = field_problems(error, model)
+            self.problems.extend(str(as_written) for found in problems if (as_written := _as_written(found, written)))
             return None
 
     def _model_fields(self) -> Assignment:

@@ -36,7 +36,7 @@ def _lines(implementation: Implementation) -> Iterator[str]:
     schedule = SCHEDULES[implementation.schedule]
     yield f"{implementation.name}: {implementation.summary}"
     yield f"schedule   {schedule.name}: {schedule.summary} ({schedule.source})"
-    yield f"versions   {', '.join(implementation.versions) or 'one'}"
+    yield f"versions   {', '.join(implementation.versions) or 'not told apart'}"
     yield f"dtypes     {', '.join(implementation.dtypes)}"
     yield f"choices    {', '.join(schedule.choices.model_fields)}"
     yield "\nTiles"

@@ -20,8 +20,9 @@ from gpusim.results import PointResult
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A result, how long it took in seconds, and how many loop steps it walked."""
+    """The point with this number in the sweep: its result, how long it took in seconds, its loop steps."""
 
+    number: int
     result: PointResult
     wall_s: float
     steps: int
@@ -29,7 +30,7 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """Finished points in order; `was_interrupted` if the user stopped before the last."""
+    """Finished points in order, with gaps where the user stopped before the last (`was_interrupted`)."""
 
     finished: tuple[Finished, ...]
     was_interrupted: bool
@@ -57,7 +58,7 @@ def run_sweep(
     was_interrupted = False
     try:
         for number, result, wall_s in _run(points, order, workers, force):
-            finished[number] = Finished(result, wall_s, steps[number] if result.status == "ok" else 0)
+            finished[number] = Finished(number, result, wall_s, steps[number] if result.status == "ok" else 0)
             on_done()
     except KeyboardInterrupt:
         was_interrupted = True

@@ -13,11 +13,13 @@ PROBLEM = AttentionWorkload(batch=1, heads=1, seqlen_q=1000, seqlen_k=1000, head
 
 
 def canvas(sm: dict[str, object] | None = None, hbm: dict[str, object] | None = None) -> GpuSpec:
+    """Canvas with some numbers of its SM and its memory changed."""
     memory = CANVAS.memory.model_copy(update={"hbm": CANVAS.memory.hbm.model_copy(update=hbm or {})})
     return CANVAS.model_copy(update={"sm": CANVAS.sm.model_copy(update=sm or {}), "memory": memory})
 
 
 def close(ms: float, resource: str) -> Bound:
+    """A bound of this resource, equal but for the last bits."""
     return Bound(pytest.approx(ms, rel=1e-12), resource)
 
 
@@ -70,6 +72,7 @@ def test_roofline_is_the_larger_of_flops_and_operands() -> None:
 
 
 def tensor(name: str, role: Role, rows: int) -> Tensor:
+    """A column of 2-byte numbers in one tile."""
     return Tensor(name, 1, rows, 1, DType.FP16, role, rows, 1)
 
 

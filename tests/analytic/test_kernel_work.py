@@ -25,6 +25,7 @@ HEAD_BYTES = 10 * 6 * 2
 
 
 def builder(grid: list[tuple[str, int]], warps: int = 1) -> KernelBuilder:
+    """An empty fp16 kernel."""
     return KernelBuilder("tiny", grid=grid, warps=warps, compute_dtype=DType.FP16)
 
 
@@ -49,9 +50,7 @@ def test_a_grid_over_tiles_moves_the_tensor_once() -> None:
     assert (3 * HEAD_BYTES, 3 * HEAD_BYTES) == (work.read_bytes, work.write_bytes)
 
 
-@pytest.mark.parametrize(
-    ("when", "runs"), [(None, 4), ("first", 1), ("not_first", 3), ("last", 1), ("not_last", 3)]
-)
+@pytest.mark.parametrize(("when", "runs"), [(None, 4), ("first", 1), ("not_first", 3), ("last", 1), ("not_last", 3)])
 def test_a_guard_on_the_outer_loop_counts_its_iterations(when: str | None, runs: int) -> None:
     """Loads run in all 4 outer iterations, stores and arithmetic (on whole tiles: 3 × 24 numbers) in `runs` of them."""
     work = kernel_work(loop_kernel(None if when is None else Guard("j", when)))
@@ -100,6 +99,7 @@ def test_a_load_writes_shared_memory_and_a_store_reads_it() -> None:
 
 
 def smem(name: str, rows: int, cols: int) -> Buffer:
+    """A buffer of 2-byte numbers in shared memory."""
     return Buffer(name, rows, cols, 2, Space.SMEM)
 
 
@@ -112,7 +112,7 @@ def test_each_warp_reads_all_of_the_right_operand(warps: int, owners: int) -> No
 
 
 def test_sums_in_shared_memory_are_read_and_written() -> None:
-    """An accumulating product with its sum in shared memory: 4 × 4 numbers of 2 bytes three times read, once written."""
+    """An accumulating product with its sum in shared memory: 4 × 4 numbers three times read, once written."""
     op = MatMul(smem("P", 4, 4), smem("V", 4, 4), smem("O", 4, 4), accumulate=True)
     assert 3 * 32 == smem_read_bytes(op, 1)
     assert 32 == smem_write_bytes(op)

@@ -18,6 +18,7 @@ FLASH_TILES = {"name": "flash2", "tile_q": 128, "tile_kv": 128}
 
 
 def one_head(seqlen: int, head_dim: int = 64) -> AttentionWorkload:
+    """Self-attention of a single head in fp16."""
     return AttentionWorkload(batch=1, heads=1, seqlen_q=seqlen, seqlen_k=seqlen, head_dim=head_dim)
 
 
@@ -68,7 +69,7 @@ def test_tiled_gemms_ask_l2_by_their_tiles(tile_q: int, tile_kv: int) -> None:
 
 @pytest.mark.parametrize("seqlen", [256, 1024, 4096])
 def test_naive_hbm_bytes_lie_between_compulsory_and_asked(seqlen: int) -> None:
-    """Cold inputs cross HBM at least once, nothing is read more often than asked, and writes end in HBM or dirty in L2."""
+    """Cold inputs cross HBM at least once, nothing more often than asked, and writes end in HBM or dirty in L2."""
     spec, workload = load_gpu("a100_sxm4_40gb"), one_head(seqlen)
     result = run_point(Point(spec, parse_request("naive", "test"), workload, COLD))
     assert workload.input_bytes <= result.hbm_read_bytes <= result.l2_read_bytes

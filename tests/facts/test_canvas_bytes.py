@@ -15,17 +15,20 @@ FLASH_BYTES = {4: 384, 2: 640}
 
 
 def simulated(schedule: object) -> PointResult:
+    """The example's result on canvas, cold."""
     request = parse_request(schedule, "test")
     return run_point(Point(load_gpu("canvas"), request, WORKLOAD, Conditions(timing="ncu", cache="cold")))
 
 
 def asked_bytes(schedule: object) -> int:
+    """Closed-form bytes of all kernels together."""
     graph = plan(parse_request(schedule, "test"), load_gpu("canvas"), WORKLOAD).graph
     works = [kernel_work(kernel) for kernel in graph.kernels]
     return sum(work.read_bytes + work.write_bytes for work in works)
 
 
 def flash(tile: int) -> dict[str, object]:
+    """FlashAttention with square tiles, as a scenario writes it."""
     return {"name": "flash2", "tile_q": tile, "tile_kv": tile}
 
 

@@ -15,13 +15,13 @@ SEQLENS = (128, 256, 512, 1024, 2048, 4096)
 
 
 def graph_of(schedule: str, seqlen: int, *, save_lse: bool = False, spec: GpuSpec = A100) -> TaskGraph:
-    workload = AttentionWorkload(
-        batch=2, heads=3, seqlen_q=seqlen, seqlen_k=seqlen, head_dim=64, save_lse=save_lse
-    )
+    """The planned graph of 6 heads at d = 64."""
+    workload = AttentionWorkload(batch=2, heads=3, seqlen_q=seqlen, seqlen_k=seqlen, head_dim=64, save_lse=save_lse)
     return plan(parse_request(schedule, "test"), spec, workload).graph
 
 
 def fa1_setting(seqlen: int) -> AttentionWorkload:
+    """The FlashAttention-1 paper's batch, heads and head dim."""
     return AttentionWorkload(batch=16, heads=8, seqlen_q=seqlen, seqlen_k=seqlen, head_dim=64)
 
 

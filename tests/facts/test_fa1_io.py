@@ -5,6 +5,8 @@ each, Q is read and O written; O, m and ℓ are read in every block but the firs
 are written in every block but the last, which writes the normalised O.
 """
 
+import itertools
+
 import pytest
 
 from gpusim.analytic import kernel_work
@@ -17,6 +19,7 @@ SIZES = [2**15, 2**16, 2**17]
 
 
 def flash1(tile_q: int, tile_kv: int, accumulators: str = "registers") -> Kernel:
+    """The FA-1 order as one kernel, every number 2 bytes."""
     workload = AttentionWorkload(batch=1, heads=1, seqlen_q=N, seqlen_k=N, head_dim=D)
     choices = FlashChoices(tile_q=tile_q, tile_kv=tile_kv, accumulators=accumulators, accumulator_bytes=2)
     (kernel,) = SCHEDULES["flash1"].build(workload, choices, {}).kernels
@@ -24,11 +27,13 @@ def flash1(tile_q: int, tile_kv: int, accumulators: str = "registers") -> Kernel
 
 
 def moved_numbers(kernel: Kernel) -> int:
+    """Numbers read and written, whatever level they come from."""
     work = kernel_work(kernel)
     return (work.read_bytes + work.write_bytes) // 2
 
 
 def paper_tiles(size: int) -> tuple[int, int]:
+    """Br and Bc that the paper sets for SRAM of `size` numbers."""
     tile_kv = size // (4 * D)
     return min(tile_kv, D), tile_kv
 
@@ -57,4 +62,4 @@ def test_more_sram_means_less_traffic() -> None:
         kernel = flash1(tile, tile, "smem")
         assert kernel.smem_bytes <= 2 * size
         moved.append(moved_numbers(kernel))
-    assert all(less < more for more, less in zip(moved, moved[1:], strict=False))
+    assert all(less < more for more, less in itertools.pairwise(moved))

@@ -14,15 +14,18 @@ from gpusim.workloads import AttentionWorkload, Conditions
 
 
 def attention(seqlen: int, head_dim: int) -> AttentionWorkload:
+    """One head of self-attention."""
     return AttentionWorkload(batch=1, heads=1, seqlen_q=seqlen, seqlen_k=seqlen, head_dim=head_dim)
 
 
 def flash2(workload: AttentionWorkload, **choices: object) -> Kernel:
+    """The FA-2 kernel with these choices."""
     (kernel,) = SCHEDULES["flash2"].build(workload, FlashChoices(**choices), {}).kernels
     return kernel
 
 
 def canvas_point(tile: int) -> PointResult:
+    """FlashAttention with square tiles on canvas."""
     request = parse_request({"name": "flash2", "tile_q": tile, "tile_kv": tile}, "test")
     return run_point(Point(load_gpu("canvas"), request, attention(8, 4), Conditions(timing="ncu")))
 

@@ -33,21 +33,29 @@ CASES = {
         "naive",
         NaiveChoices(tile_q=4, tile_kv=4, prepare=("scale_k", "copy_q", "transpose_k", "copy_v")),
     ),
-    "naive, Q scaled and K transposed": ("naive", NaiveChoices(tile_q=4, tile_kv=4, prepare=("scale_q", "transpose_k"))),
+    "naive, Q scaled and K transposed": (
+        "naive",
+        NaiveChoices(tile_q=4, tile_kv=4, prepare=("scale_q", "transpose_k")),
+    ),
+    "naive, scale folded beside PyTorch's passes": (
+        "naive",
+        NaiveChoices(tile_q=4, tile_kv=4, fold_scale=True, prepare=("scale_k", "copy_q", "transpose_k", "copy_v")),
+    ),
     "naive, K copied": ("naive", NaiveChoices(tile_q=4, tile_kv=4, prepare=("copy_k",))),
     "naive, accumulators in smem": ("naive", NaiveChoices(tile_q=4, tile_kv=4, stages=1, accumulators="smem")),
 }
 SHAPES = {"square": (8, 8), "ragged": (13, 10), "one query": (1, 11), "more queries": (9, 3)}
 
 # fp16 has a 10-bit mantissa: rounding to nearest errs by at most 2^-11 = 4.9e-4 of a value. Inputs are standard normal,
-# so outputs, averages of V, are mostly below 2 and their last rounding errs by up to 2 · 2^-11 = 1e-3; P is rounded once,
-# by up to 2^-11 of numbers that add up to 1 before they multiply V: as much again at most. bf16 has a 7-bit mantissa:
+# so outputs, averages of V, are mostly below 2 and their last rounding errs by up to 2 · 2^-11 = 1e-3. P is rounded
+# once, by up to 2^-11 of numbers that add up to 1 before V: as much again at most. bf16 has a 7-bit mantissa:
 # 2^-8 = 3.9e-3 in the same two places, eight times as much.
 TOLERANCE = {DType.FP16: 2e-3, DType.BF16: 1.6e-2}
 TORCH = {DType.FP16: torch.float16, DType.BF16: torch.bfloat16}
 
 
 def workload(shape: str, *, dtype: DType = DType.FP16, head_dim_v: int = 4) -> AttentionWorkload:
+    """Two heads of the named shape."""
     n_q, n_k = SHAPES[shape]
     return AttentionWorkload(
         batch=2, heads=1, seqlen_q=n_q, seqlen_k=n_k, head_dim=4, head_dim_v=head_dim_v, dtype=dtype
@@ -55,6 +63,7 @@ def workload(shape: str, *, dtype: DType = DType.FP16, head_dim_v: int = 4) -> A
 
 
 def graph_of(case: str, problem: AttentionWorkload) -> TaskGraph:
+    """The graph of the named case."""
     name, choices = CASES[case]
     return SCHEDULES[name].build(problem, choices, {})
 
@@ -108,7 +117,7 @@ def test_storage_precision_is_near_torch(case: str, dtype: DType) -> None:
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
 def test_storage_precision_really_rounds(dtype: DType) -> None:
-    """The output is in the workload's format: it differs from float64, and converting it there and back changes nothing."""
+    """The output is in the workload's format: it differs from float64, and rounding it again changes nothing."""
     problem = workload("ragged", dtype=dtype)
     inputs = inputs_for(problem, seed=4, precision="storage")
     output = execute(graph_of("flash2", problem), inputs, precision="storage")["O"].astype(np.float64)

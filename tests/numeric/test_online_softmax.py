@@ -2,14 +2,15 @@
 
 import math
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
-from gpusim.numeric import Rescaling, attention_reference, execute, inputs_for, row_statistics
+from gpusim.numeric import Rescaling, execute, inputs_for, row_statistics
 from gpusim.schedules import SCHEDULES, FlashChoices
-from gpusim.taskgraph import TaskGraph
+from gpusim.taskgraph import Loop, TaskGraph
 from gpusim.workloads import AttentionWorkload
 
 WORKLOAD = AttentionWorkload(batch=1, heads=2, seqlen_q=13, seqlen_k=10, head_dim=4, save_lse=True)
@@ -17,6 +18,7 @@ FLASH = ["flash1", "flash2"]
 
 
 def flash(name: str, workload: AttentionWorkload = WORKLOAD, tile: int = 4) -> TaskGraph:
+    """A FlashAttention graph with square tiles and wide partial sums."""
     return SCHEDULES[name].build(workload, FlashChoices(tile_q=tile, tile_kv=tile, partials="fp32"), {})
 
 
@@ -27,6 +29,7 @@ def rising_scores(maxima: list[float]) -> dict[str, np.ndarray]:
 
 
 def rescales_of(name: str, scores: list[float], tile: int) -> list[Rescaling]:
+    """Rescales of one query row whose scores are these."""
     workload = AttentionWorkload(batch=1, heads=1, seqlen_q=1, seqlen_k=len(scores), head_dim=1)
     found: list[Rescaling] = []
     execute(flash(name, workload, tile), rising_scores(scores), on_rescale=found.append)
@@ -42,7 +45,7 @@ def test_m_and_l_end_as_the_rows_maximum_and_sum(name: str, seed: int | None) ->
 
     def note(head: int, first: int, m: np.ndarray, total: np.ndarray) -> None:
         maxima[head, first : first + len(m)] = m[: 13 - first]
-        sums[head, first : first + len(m)] = total[: 13 - first]
+        sums[head, first : first + len(total)] = total[: 13 - first]
 
     rng = None if seed is None else random.Random(seed)
     execute(flash(name), inputs, rng=rng, on_statistics=note)
@@ -95,7 +98,9 @@ def test_maxima_that_rise_tile_by_tile_rescale_at_every_tile_but_the_first(name:
 
 
 @pytest.mark.parametrize("name", FLASH)
-@pytest.mark.parametrize(("scores", "count"), [([4.0, 3.0, 2.0, 1.0], 0), ([2.0, 2.0, 2.0, 2.0], 0), ([1.0, 3.0, 2.0, 5.0], 2)])
+@pytest.mark.parametrize(
+    ("scores", "count"), [([4.0, 3.0, 2.0, 1.0], 0), ([2.0, 2.0, 2.0, 2.0], 0), ([1.0, 3.0, 2.0, 5.0], 2)]
+)
 def test_falling_or_equal_maxima_do_not_rescale(name: str, scores: list[float], count: int) -> None:
     """Only a new maximum rescales: none when scores fall or stay, two for 1, 3, 2, 5."""
     assert count == len(rescales_of(name, scores, tile=1))
@@ -108,10 +113,18 @@ def test_one_tile_never_rescales(name: str) -> None:
 
 
 def test_leaving_out_the_rescale_gives_another_output() -> None:
-    """The rescale matters: without its factors the weights of earlier tiles are e times too large each."""
-    inputs = rising_scores([1.0, 2.0])
-    right = attention_reference(*inputs.values())[0, 0, 0]
-    assert 1 / (1 + math.exp(-1)) == pytest.approx(right, rel=1e-15)
+    """Scores 1, 2 and values 1, 0: the first weight is e^−1/(1 + e^−1), and e times that without its rescale."""
+    inputs = rising_scores([1.0, 2.0]) | {"V": np.array([[[1.0], [0.0]]])}
     workload = AttentionWorkload(batch=1, heads=1, seqlen_q=1, seqlen_k=2, head_dim=1)
-    output = execute(flash("flash2", workload, 1), inputs)["O"][0, 0, 0]
-    assert right == pytest.approx(output, rel=1e-15)
+    graph = flash("flash2", workload, 1)
+    (kernel,) = graph.kernels
+    program = tuple(
+        replace(node, body=tuple(task for task in node.body if task.name != "rescale O"))
+        if isinstance(node, Loop)
+        else node
+        for node in kernel.program
+    )
+    right, wrong = math.exp(-1) / (1 + math.exp(-1)), 1 / (1 + math.exp(-1))
+    assert right == pytest.approx(execute(graph, inputs)["O"].item(), rel=1e-15)
+    spoiled = TaskGraph((replace(kernel, program=program),))
+    assert wrong == pytest.approx(execute(spoiled, inputs)["O"].item(), rel=1e-15)

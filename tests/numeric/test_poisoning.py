@@ -12,6 +12,7 @@ from gpusim.taskgraph import Fill, Kernel, KernelBuilder, Role, TaskGraph, Tenso
 
 
 def tensor(name: str, role: Role) -> Tensor:
+    """A 2 × 2 matrix."""
     return Tensor(name, 1, 2, 2, DType.FP16, role, 2, 2)
 
 
@@ -25,6 +26,7 @@ INPUTS = {"X": np.array([[[1.0, 2.0], [3.0, 4.0]]])}
 
 
 def copy(name: str, src: Tensor, dst: Tensor) -> Kernel:
+    """A kernel that copies one tensor to another."""
     cta = KernelBuilder(name, grid=[("head", 1)], warps=1, compute_dtype=DType.FP16)
     tile = cta.buffer("tile", 2, 2)
     cta.load(src.tile(), tile)

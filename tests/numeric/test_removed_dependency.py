@@ -38,6 +38,7 @@ def wrong_orders(graph: TaskGraph, unroller: Callable[[Kernel, tuple[int, ...]],
 
 
 def flash(name: str, **choices: object) -> TaskGraph:
+    """The schedule with tiles of 4 and these choices."""
     return SCHEDULES[name].build(WORKLOAD, FlashChoices(tile_q=4, tile_kv=4, **choices), {})
 
 

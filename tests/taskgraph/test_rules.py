@@ -23,6 +23,7 @@ from gpusim.workloads import AttentionWorkload
 
 
 def tensor(name: str, role: Role, rows: int = 8) -> Tensor:
+    """A column of tiles of 4 × 4."""
     return Tensor(name, 1, rows, 4, DType.FP16, role, 4, 4)
 
 
@@ -30,11 +31,13 @@ X, T, Y = tensor("X", Role.INPUT), tensor("T", Role.TEMPORARY), tensor("Y", Role
 
 
 def builder(name: str = "bad", grid: list[tuple[str, int]] | None = None) -> KernelBuilder:
+    """An empty kernel."""
     grid = [("m", 2), ("head", 1)] if grid is None else grid
     return KernelBuilder(name, grid=grid, warps=1, compute_dtype=DType.FP16)
 
 
 def copy(name: str, src: Tensor, dst: Tensor) -> Kernel:
+    """A kernel that copies one tensor to another, tile by tile."""
     cta = builder(name)
     tile = cta.buffer("tile", 4, 4)
     cta.load(src.tile(row="m"), tile)
@@ -43,6 +46,7 @@ def copy(name: str, src: Tensor, dst: Tensor) -> Kernel:
 
 
 def problems(*kernels: Kernel) -> list[str]:
+    """What the rules say about a graph of these kernels."""
     with pytest.raises(GraphError) as caught:
         check_graph(TaskGraph(kernels))
     return str(caught.value).splitlines()
@@ -156,6 +160,45 @@ def test_a_name_means_one_tensor() -> None:
     assert ["two: two different tensors are called X"] == problems(
         copy("one", X, Y), copy("two", tensor("X", Role.INPUT, rows=12), Y)
     )
+
+
+def test_an_index_stays_inside_the_tensor() -> None:
+    """Three iterations over a tensor of two tiles would leave it."""
+    cta = builder(grid=[("head", 1)])
+    tile = cta.buffer("tile", 4, 4)
+    with cta.loop("j", 3):
+        cta.load(X.tile(row="j"), tile)
+    cta.store(tile, Y.tile())
+    assert any("bad, load X" in problem for problem in problems(cta.build()))
+
+
+def test_rows_and_columns_follow_different_indices() -> None:
+    """A walk along the diagonal is no product of rows and columns, and could not be summed in closed form."""
+    square = Tensor("X", 1, 8, 8, DType.FP16, Role.INPUT, 4, 4)
+    cta = builder()
+    tile = cta.buffer("tile", 4, 4)
+    cta.load(square.tile(row="m", col="m"), tile)
+    cta.store(tile, Y.tile(row="m"))
+    assert any("bad, load X" in problem for problem in problems(cta.build()))
+
+
+def test_a_buffer_name_means_one_buffer() -> None:
+    """Readers know buffers by name."""
+    cta = builder()
+    first, second = cta.buffer("tile", 4, 4), cta.buffer("tile", 8, 4)
+    cta.load(X.tile(), first)
+    cta.load(X.tile(row_tiles=2), second)
+    cta.store(first, Y.tile())
+    assert any("bad" in problem and "tile" in problem for problem in problems(cta.build()))
+
+
+def test_the_grid_has_as_many_heads_as_its_tensors() -> None:
+    """Three heads of CTAs on tensors of one matrix."""
+    cta = builder(grid=[("head", 3)])
+    tile = cta.buffer("tile", 4, 4)
+    cta.load(X.tile(), tile)
+    cta.store(tile, Y.tile())
+    assert any("bad" in problem and "head" in problem for problem in problems(cta.build()))
 
 
 def test_all_problems_arrive_together() -> None:

@@ -27,10 +27,11 @@ RAGGED = Tensor("R", 2, 10, 7, DType.FP16, Role.INPUT, 4, 3)
 
 
 def buffer(name: str, rows: int, cols: int) -> Buffer:
+    """A buffer of 4-byte numbers."""
     return Buffer(name, rows, cols, 4, Space.REGISTERS)
 
 
-S, O, Q, K = buffer("S", 4, 8), buffer("O", 4, 6), buffer("Q", 4, 5), buffer("K", 8, 5)
+S, OUT, Q, K = buffer("S", 4, 8), buffer("O", 4, 6), buffer("Q", 4, 5), buffer("K", 8, 5)
 M, L, ALPHA = buffer("m", 4, 1), buffer("l", 4, 1), buffer("alpha", 4, 1)
 
 
@@ -65,11 +66,11 @@ def test_a_buffer_counts_its_stages_or_the_rows_it_really_holds() -> None:
     ("op", "flops", "exps", "fp32_ops"),
     [
         (MatMul(Q, K, S, transpose_b=True), 2 * 4 * 5 * 8, 0, 0),
-        (MatMul(S, buffer("V", 8, 6), O, accumulate=True), 2 * 4 * 8 * 6, 0, 0),
+        (MatMul(S, buffer("V", 8, 6), OUT, accumulate=True), 2 * 4 * 8 * 6, 0, 0),
         (OnlineSoftmax(S, M, L, ALPHA), 0, 32 + 4, 3.5 * 32),
         (RowSoftmax(S), 0, 32, 3.5 * 32),
-        (Rescale(O, ALPHA), 0, 0, 24),
-        (Normalise(O, L), 0, 0, 24),
+        (Rescale(OUT, ALPHA), 0, 0, 24),
+        (Normalise(OUT, L), 0, 0, 24),
         (Scale(Q, 2.0), 0, 0, 20),
         (Copy(Q, buffer("T", 5, 4), transpose=True), 0, 0, 20),
         (LogSumExp(M, L, buffer("lse", 4, 1)), 0, 0, 4),
@@ -88,11 +89,11 @@ def test_work_of_an_operation(op: Op, flops: int, exps: int, fp32_ops: float) ->
     ("op", "read", "written"),
     [
         (MatMul(Q, K, S, transpose_b=True), (Q, K), (S,)),
-        (MatMul(S, K, O, accumulate=True), (S, K, O), (O,)),
+        (MatMul(S, K, OUT, accumulate=True), (S, K, OUT), (OUT,)),
         (OnlineSoftmax(S, M, L, ALPHA), (S, M, L), (S, M, L, ALPHA)),
-        (Rescale(O, ALPHA), (O, ALPHA), (O,)),
-        (Fill(O, 0.0), (), (O,)),
-        (Normalise(O, L), (O, L), (O,)),
+        (Rescale(OUT, ALPHA), (OUT, ALPHA), (OUT,)),
+        (Fill(OUT, 0.0), (), (OUT,)),
+        (Normalise(OUT, L), (OUT, L), (OUT,)),
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, tuple) else "",
 )

@@ -24,6 +24,7 @@ def two_trips(stages: int) -> UnrolledCta:
 
 
 def guarded(guard: Guard, trips: int) -> Kernel:
+    """A loop whose middle task is guarded."""
     cta = KernelBuilder("guarded", grid=[("head", 1)], warps=1, compute_dtype=DType.FP16)
     tile = cta.buffer("tile", 4, 4)
     with cta.loop("j", trips):

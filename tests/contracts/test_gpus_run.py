@@ -1,0 +1,120 @@
+"""Every GPU with every implementation on small shapes: an answer that adds up, or a refusal that says why."""
+
+import json
+from functools import cache
+
+import pytest
+
+from gpusim.analytic import kernel_work
+from gpusim.implementations import implementations, parse_request, plan
+from gpusim.point import Point, run_point
+from gpusim.results import PointResult
+from gpusim.specs import gpu_names, load_gpu
+from gpusim.trace import Stall
+from gpusim.workloads import AttentionWorkload, Conditions
+
+SHAPES = {
+    "tiny": AttentionWorkload(batch=1, heads=1, seqlen_q=8, seqlen_k=8, head_dim=4),
+    "ragged": AttentionWorkload(batch=1, heads=3, seqlen_q=333, seqlen_k=200, head_dim=64),
+    "wide": AttentionWorkload(batch=2, heads=2, seqlen_q=128, seqlen_k=256, head_dim=128, save_lse=True),
+    "widest": AttentionWorkload(batch=1, heads=1, seqlen_q=64, seqlen_k=64, head_dim=256, dtype="bf16"),
+}
+ALL = [(gpu, name, shape) for gpu in gpu_names() for name in implementations() for shape in SHAPES]
+
+
+@cache
+def result(gpu: str, name: str, shape: str, timing: str = "ncu", cache: str = "cold") -> PointResult:
+    """The point's result, simulated once."""
+    conditions = Conditions(timing=timing, cache=cache)
+    return run_point(Point(load_gpu(gpu), parse_request(name, "test"), SHAPES[shape], conditions))
+
+
+RUNS = [case for case in ALL if result(*case).status == "ok"]
+
+
+def test_most_of_them_run() -> None:
+    """Canvas runs the tiny shape with all four, the others everything their tables cover."""
+    assert {(gpu, name) for gpu in gpu_names() for name in ("naive", "flash2")} <= {case[:2] for case in RUNS}
+    assert {name for gpu, name, shape in RUNS if (gpu, shape) == ("canvas", "tiny")} == set(implementations())
+
+
+@pytest.mark.parametrize(("gpu", "name", "shape"), ALL)
+def test_it_answers_or_says_why_not(gpu: str, name: str, shape: str) -> None:
+    """Status "ok" comes without a reason; anything else has a typed status, a reason, a fix and no latency."""
+    answer = result(gpu, name, shape)
+    if answer.status == "ok":
+        assert (None, None) == (answer.reason, answer.fix)
+    else:
+        assert answer.status in ("refused", "out_of_memory", "unsupported")
+        assert answer.reason
+        assert answer.fix
+        assert answer.latency_ms is None
+
+
+@pytest.mark.parametrize(("gpu", "name", "shape"), RUNS)
+def test_no_time_beats_the_bound(gpu: str, name: str, shape: str) -> None:
+    """The closed-form lower bound is positive and not above the latency, cold or warm."""
+    for cache_ in ("cold", "warm"):
+        answer = result(gpu, name, shape, cache=cache_)
+        assert 0 < answer.bound_ms <= answer.latency_ms
+
+
+@pytest.mark.parametrize(("gpu", "name", "shape"), RUNS)
+def test_no_unit_is_busier_than_the_time(gpu: str, name: str, shape: str) -> None:
+    """Every busy share of every kernel is at most 1."""
+    for kernel in result(gpu, name, shape).kernels:
+        assert {} == {unit: share for unit, share in kernel.busy.items() if not 0 <= share <= 1}
+
+
+@pytest.mark.parametrize("timing", ["ncu", "event"])
+@pytest.mark.parametrize(("gpu", "name", "shape"), RUNS)
+def test_stall_shares_add_up(gpu: str, name: str, shape: str, timing: str) -> None:
+    """Shares of the closed list of reasons, none negative, sum 1, for the point and each kernel."""
+    answer = result(gpu, name, shape, timing)
+    for stalls in (answer.stalls, *(kernel.stalls for kernel in answer.kernels)):
+        assert set(Stall) == set(stalls)
+        assert min(stalls.values()) >= 0
+        assert 1 == pytest.approx(sum(stalls.values()), abs=1e-9)
+
+
+@pytest.mark.parametrize(("gpu", "name", "shape"), RUNS)
+def test_simulated_traffic_is_the_closed_form(gpu: str, name: str, shape: str) -> None:
+    """Bytes asked of L2, kernel by kernel, equal those counted from the program alone."""
+    graph = plan(parse_request(name, "test"), load_gpu(gpu), SHAPES[shape]).graph
+    works = [kernel_work(kernel) for kernel in graph.kernels]
+    answer = result(gpu, name, shape)
+    assert [(w.read_bytes, w.write_bytes) for w in works] == [
+        (kernel.l2_read_bytes, kernel.l2_write_bytes) for kernel in answer.kernels
+    ]
+    assert sum(work.read_bytes for work in works) == answer.l2_read_bytes
+    assert sum(work.write_bytes for work in works) == answer.l2_write_bytes
+
+
+@pytest.mark.parametrize(("gpu", "name", "shape"), RUNS)
+def test_bytes_are_conserved(gpu: str, name: str, shape: str) -> None:
+    """Cold: inputs cross HBM, hits are the rest of what was asked; what is written is in HBM or dirty in L2."""
+    workload, answer = SHAPES[shape], result(gpu, name, shape)
+    assert workload.input_bytes <= answer.hbm_read_bytes <= answer.l2_read_bytes
+    assert answer.l2_read_bytes - answer.hbm_read_bytes == pytest.approx(answer.l2_hit_rate * answer.l2_read_bytes)
+    written = answer.hbm_write_bytes + answer.l2_dirty_bytes
+    assert workload.model_copy(update={"save_lse": False}).output_bytes <= written <= answer.l2_write_bytes
+
+
+@pytest.mark.parametrize(("gpu", "name", "shape"), ALL)
+def test_the_record_is_json(gpu: str, name: str, shape: str) -> None:
+    """A point goes through JSON unchanged and spells `pass` as users write it."""
+    record = result(gpu, name, shape).record()
+    assert record == json.loads(json.dumps(record, allow_nan=False))
+    assert ("fwd", gpu, name) == (record["pass"], record["gpu"], record["implementation"])
+
+
+@pytest.mark.parametrize(("gpu", "name", "shape"), RUNS)
+def test_kernels_and_gaps_make_the_latency(gpu: str, name: str, shape: str) -> None:
+    """Under the profiler the kernels' times add up; with events gaps come on top."""
+    answer = result(gpu, name, shape)
+    assert answer.latency_ms == pytest.approx(sum(kernel.latency_ms for kernel in answer.kernels), rel=1e-12)
+    launch = load_gpu(gpu).launch
+    gaps_ms = len(answer.kernels) * launch.graph_ns * 1e-6
+    stream_ms = len(answer.kernels) * launch.stream_ns * 1e-6
+    expected = max(answer.latency_ms + gaps_ms, stream_ms)
+    assert expected == pytest.approx(result(gpu, name, shape, "event").latency_ms, rel=1e-9)

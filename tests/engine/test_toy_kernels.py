@@ -1,0 +1,251 @@
+"""Latencies of tiny kernels on a one-SM toy GPU, worked out step by step in picoseconds.
+
+The toy is canvas: 1 SM at 1 GHz (1,000 ps a clock), one FP32 number and one exponential a clock, 8 FLOP a clock,
+1,000 ps a byte of device memory and 100 ns latency, no L2, 125 ps a byte into the SM. Shared memory is so fast here
+that it never limits, and a CTA launch takes 1,000 ps. A transfer ends on the whole picosecond after its last byte.
+"""
+
+import pytest
+
+from gpusim.dtypes import DType
+from gpusim.engine import Simulation, simulate
+from gpusim.specs import GpuSpec, load_gpu
+from gpusim.taskgraph import (
+    Fill,
+    KernelBuilder,
+    KernelCost,
+    MatMul,
+    OnlineSoftmax,
+    Role,
+    Scale,
+    TaskGraph,
+    Tensor,
+)
+from gpusim.trace import Stall, TimelineRecorder
+from gpusim.workloads import Conditions
+
+CLOCK = 1_000
+LAUNCH = 1_000
+TILE_BYTES = 32  # 4 × 4 numbers of 2 bytes
+MOVE = TILE_BYTES * 1_000 + 1
+LATENCY = 100_000
+SCALE = 16 * CLOCK  # 16 numbers, one a clock
+NCU = Conditions(timing="ncu")
+
+X = Tensor("X", 1, 8, 4, DType.FP16, Role.INPUT, 4, 4)
+W = Tensor("W", 1, 4, 4, DType.FP16, Role.INPUT, 4, 4)
+Y = Tensor("Y", 1, 8, 4, DType.FP16, Role.OUTPUT, 4, 4)
+
+
+def toy(**sm: object) -> GpuSpec:
+    """The toy GPU, with some numbers of its SM changed."""
+    canvas = load_gpu("canvas")
+    fast = {"smem_bandwidth_bytes_per_clk": 1_000_000, "smem_bytes": 100_000, "smem_per_cta_max_bytes": 100_000}
+    return canvas.model_copy(update={"sm": canvas.sm.model_copy(update=fast | sm)})
+
+
+def builder(name: str = "toy") -> KernelBuilder:
+    """An empty kernel of one CTA."""
+    return KernelBuilder(name, grid=[("head", 1)], warps=1, compute_dtype=DType.FP16, accumulators="smem")
+
+
+def streamed(stages: int, cost: KernelCost | None = None) -> TaskGraph:
+    """for j in 0, 1: load X[j]; X *= 2; store Y[j]."""
+    cta = builder()
+    tile = cta.buffer("tile", 4, 4, stages=stages)
+    with cta.loop("j", 2):
+        cta.load(X.tile(row="j"), tile)
+        cta.do("double", Scale(tile, 2.0))
+        cta.store(tile, Y.tile(row="j"))
+    return TaskGraph((cta.build(cost=cost),))
+
+
+def latency(graph: TaskGraph, spec: GpuSpec | None = None) -> int:
+    """Simulated latency in ps of the kernels alone."""
+    return simulate(graph, toy() if spec is None else spec, NCU).latency_ps
+
+
+def compute_spans(graph: TaskGraph) -> list[tuple[int, int]]:
+    """When the compute pipe was held, as (start, end) in ps."""
+    recorder = TimelineRecorder()
+    simulate(graph, toy(), NCU, recorder)
+    return [(span.start_ps, span.end_ps) for span in recorder.spans if span.kind is Stall.COMPUTE]
+
+
+def test_one_buffer_loads_computes_and_stores_in_turn() -> None:
+    """The second load is asked for when the buffer is free, and queues behind the store of the first tile."""
+    first_usable = LAUNCH + MOVE + LATENCY
+    computed = first_usable + SCALE
+    stored = computed + MOVE
+    second_usable = stored + MOVE + LATENCY
+    recomputed = second_usable + SCALE
+    assert recomputed + MOVE == latency(streamed(stages=1))
+    assert 361_004 == recomputed + MOVE
+
+
+def test_two_buffers_load_ahead() -> None:
+    """Both loads are asked for at once; the second tile has been there for 500 ps when the first is done."""
+    second_usable = LAUNCH + 2 * MOVE + LATENCY
+    computed = max(second_usable, LAUNCH + MOVE + LATENCY + SCALE) + SCALE
+    assert computed + MOVE == latency(streamed(stages=2))
+    assert 213_003 == computed + MOVE
+
+
+def test_compute_starts_when_the_tile_is_there_and_not_a_tick_before() -> None:
+    """The tile is usable at 133,001: the pipe is held from then for 16 clocks; with one buffer again from 313,003."""
+    assert [(133_001, 149_001), (313_003, 329_003)] == compute_spans(streamed(stages=1))
+    assert [(133_001, 149_001), (165_002, 181_002)] == compute_spans(streamed(stages=2))
+
+
+def test_entry_and_step_latency_delay_without_holding_the_pipe() -> None:
+    """50 clocks before the first step of the loop, 70 after every step; two buffers hide the loads."""
+    cost = KernelCost(entry_cycles=50, step_cycles=70)
+    start = LAUNCH + MOVE + LATENCY + 50 * CLOCK
+    second = start + SCALE + 70 * CLOCK
+    spans = [(start, start + SCALE), (second, second + SCALE)]
+    assert spans == compute_spans(streamed(2, cost))
+
+
+def test_a_lower_hbm_efficiency_lengthens_every_transfer() -> None:
+    """At half the rate a tile takes 64,001 ps."""
+    slow = 2 * TILE_BYTES * 1_000 + 1
+    computed = LAUNCH + 2 * slow + LATENCY + SCALE
+    assert computed + slow == latency(streamed(2, KernelCost(hbm_efficiency=0.5)))
+
+
+def test_straight_code_issues_its_loads_together() -> None:
+    """W and X[0] queue at HBM; the product of 128 FLOP at 8 a clock waits for both."""
+    cta = builder()
+    x, w, out = cta.buffer("x", 4, 4), cta.buffer("w", 4, 4), cta.accumulator("out", 4, 4)
+    cta.load(X.tile(), x)
+    cta.load(W.tile(), w)
+    cta.do("multiply", MatMul(x, w, out))
+    cta.store(out, Y.tile())
+    assert LAUNCH + 2 * MOVE + LATENCY + 16 * CLOCK + MOVE == latency(TaskGraph((cta.build(),)))
+
+
+def test_what_is_loaded_before_a_loop_does_not_delay_the_loads_of_the_loop() -> None:
+    """W stays, X streams: both are asked for at the start, as FlashAttention asks for Q and the first K tile."""
+    cta = builder()
+    x, w, out = cta.buffer("x", 4, 4), cta.buffer("w", 4, 4), cta.accumulator("out", 4, 4)
+    cta.load(W.tile(), w)
+    cta.do("out = 0", Fill(out, 0.0))
+    with cta.loop("j", 1):
+        cta.load(X.tile(row="j"), x)
+        cta.do("multiply", MatMul(x, w, out, accumulate=True))
+    cta.store(out, Y.tile())
+    assert LAUNCH + 2 * MOVE + LATENCY + 16 * CLOCK + MOVE == latency(TaskGraph((cta.build(),)))
+
+
+MATRIX, SOFTMAX = 1024, 512  # clocks: 2·16³ FLOP at 8 a clock; 256 scores at 2 clocks each
+
+
+@pytest.mark.parametrize(("overlap", "clocks"), [(0.0, 1536), (0.25, 1408), (1.0, 1024)])
+def test_overlap_hides_a_share_of_the_smaller_of_matrix_and_softmax(overlap: float, clocks: int) -> None:
+    """max + (1 − w)·min: all of the softmax, three quarters of it, nothing of it is added to the product."""
+    cta = builder()
+    a, s = cta.buffer("a", 16, 16), cta.accumulator("s", 16, 16)
+    m, total, alpha = (cta.register(name, 16) for name in ("m", "l", "alpha"))
+    for buffer in (a, m, total):
+        cta.do("start", Fill(buffer, 0.0))
+    cta.do("product", MatMul(a, a, s))
+    cta.do("softmax", OnlineSoftmax(s, m, total, alpha))
+    kernel = cta.build(cost=KernelCost(softmax_cycles_per_score=SOFTMAX / 256, overlap=overlap))
+    spec = toy(fp32_lanes=1_000)
+    assert LAUNCH + clocks * CLOCK == latency(TaskGraph((kernel,)), spec)
+
+
+def test_matrix_efficiency_lengthens_products_only() -> None:
+    """Half the tensor rate: 2,048 clocks."""
+    cta = builder()
+    a, s = cta.buffer("a", 16, 16), cta.accumulator("s", 16, 16)
+    cta.do("start", Fill(a, 0.0))
+    cta.do("product", MatMul(a, a, s))
+    kernel = cta.build(cost=KernelCost(matmul_efficiency=0.5))
+    assert LAUNCH + 2 * MATRIX * CLOCK == latency(TaskGraph((kernel,)))
+
+
+def test_a_step_takes_at_least_what_its_busiest_unit_needs() -> None:
+    """A softmax declared as nearly free still needs its 256 + 16 exponentials at one a clock."""
+    cta = builder()
+    s = cta.accumulator("s", 16, 16)
+    m, total, alpha = (cta.register(name, 16) for name in ("m", "l", "alpha"))
+    for buffer in (s, m, total):
+        cta.do("start", Fill(buffer, 0.0))
+    cta.do("softmax", OnlineSoftmax(s, m, total, alpha))
+    kernel = cta.build(cost=KernelCost(softmax_cycles_per_score=0.001))
+    assert LAUNCH + 272 * CLOCK == latency(TaskGraph((kernel,)), toy(fp32_lanes=1_000))
+
+
+def two_kernels() -> TaskGraph:
+    """X doubled into T, T doubled into Y."""
+    temporary = Tensor("T", 1, 8, 4, DType.FP16, Role.TEMPORARY, 4, 4)
+    kernels = []
+    for name, src, dst in (("one", X, temporary), ("two", temporary, Y)):
+        cta = builder(name)
+        tile = cta.buffer("tile", 4, 4)
+        cta.load(src.tile(), tile)
+        cta.do("double", Scale(tile, 2.0))
+        cta.store(tile, dst.tile())
+        kernels.append(cta.build())
+    return TaskGraph(tuple(kernels))
+
+
+def run_with(timing: str, **launch: float) -> Simulation:
+    """Two kernels with these launch costs and this timing."""
+    spec = toy()
+    spec = spec.model_copy(update={"launch": spec.launch.model_copy(update=launch)})
+    return simulate(two_kernels(), spec, Conditions(timing=timing))
+
+
+COPY = LAUNCH + MOVE + LATENCY + SCALE + MOVE  # a tile in, doubled, and out
+
+
+def test_a_kernel_starts_when_the_one_before_has_written_everything() -> None:
+    """Two kernels one after the other under the profiler: nothing between them."""
+    run = run_with("ncu", graph_ns=50.0, isolated_ns=70.0)
+    assert [(0, COPY), (COPY, 2 * COPY)] == [(kernel.start_ps, kernel.end_ps) for kernel in run.kernels]
+    assert 2 * COPY == run.latency_ps
+
+
+@pytest.mark.parametrize(
+    ("timing", "launch", "expected"),
+    [
+        ("graph", {"graph_ns": 50.0}, 2 * COPY + 2 * 50_000),
+        ("event", {"graph_ns": 50.0}, 2 * COPY + 2 * 50_000),
+        ("event", {"graph_ns": 50.0, "stream_ns": 1_000.0}, 2 * 1_000_000),  # the stream cannot issue faster
+        ("graph", {"graph_ns": 50.0, "stream_ns": 1_000.0}, 2 * COPY + 2 * 50_000),
+        ("host", {"graph_ns": 50.0, "isolated_ns": 70.0}, 2 * COPY + 2 * 50_000 + 70_000),
+        ("ncu", {"graph_ns": 50.0, "stream_ns": 1_000.0, "isolated_ns": 70.0}, 2 * COPY),
+    ],
+)
+def test_timing_decides_what_the_latency_includes(timing: str, launch: dict[str, float], expected: int) -> None:
+    """Gaps before each kernel, the stream's issue rate, or one isolated launch from the host."""
+    assert expected == run_with(timing, **launch).latency_ps
+
+
+def test_a_host_floor_is_a_floor() -> None:
+    """Below it the floor counts, above it the kernels do; a profiler does not see it."""
+    for floor_ms, timing, expected in ((1e-2, "event", 10_000_000), (1e-5, "event", 2 * COPY), (1e-2, "ncu", 2 * COPY)):
+        conditions = Conditions(timing=timing, host_floor_ms=floor_ms)
+        assert expected == simulate(two_kernels(), toy(), conditions).latency_ps
+
+
+def test_a_cta_retires_while_its_last_stores_are_in_the_write_queue() -> None:
+    """A queue of 1,000 ns: the slot is free at once, but the kernel ends when the bytes are in memory. Without a queue
+    the slot waits for its own store."""
+    for queue_ns, waited in ((1_000.0, 0), (0.0, MOVE)):
+        spec = toy()
+        hbm = spec.memory.hbm.model_copy(update={"write_queue_ns": queue_ns})
+        spec = spec.model_copy(update={"memory": spec.memory.model_copy(update={"hbm": hbm})})
+        run = simulate(two_kernels(), spec, NCU)
+        assert 2 * COPY == run.latency_ps
+        assert [waited, waited] == [kernel.stall_ps[Stall.STORE] for kernel in run.kernels]
+
+
+def test_a_locked_clock_slows_arithmetic_and_not_memory() -> None:
+    """At 500 MHz a clock is 2,000 ps; HBM keeps its own."""
+    conditions = Conditions(timing="ncu", sm_clock_mhz=500.0)
+    computed = LAUNCH + 2 * MOVE + LATENCY + 2 * SCALE
+    early = LAUNCH + MOVE + LATENCY + 2 * 2 * SCALE
+    assert max(computed, early) + MOVE == simulate(streamed(2), toy(), conditions).latency_ps

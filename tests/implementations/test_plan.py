@@ -1,0 +1,221 @@
+"""From the name in a scenario to a task graph: requests, tables, refusals."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from gpusim.errors import DoesNotFitError, InputError, ScenarioError, UnknownNameError, UnsupportedError
+from gpusim.implementations import ScheduleRequest, implementations, parse_request, plan
+from gpusim.schedules import SCHEDULES, Choices
+from gpusim.specs import load_gpu
+from gpusim.workloads import AttentionWorkload
+
+A100, H100, CANVAS = load_gpu("a100_sxm4_40gb"), load_gpu("h100_sxm5_80gb"), load_gpu("canvas")
+
+
+def attention(seqlen: int = 512, head_dim: int = 64, **options: object) -> AttentionWorkload:
+    """Four heads of self-attention."""
+    shape = {"batch": 1, "heads": 4, "seqlen_q": seqlen, "seqlen_k": seqlen, "head_dim": head_dim}
+    return AttentionWorkload.model_validate(shape | options)
+
+
+def choices(written: object, gpu: str = "a100_sxm4_40gb", **shape: int) -> Choices:
+    """What the plan of a request uses."""
+    return plan(parse_request(written, "test"), load_gpu(gpu), attention(**shape)).choices
+
+
+def refusal(written: object) -> str:
+    """The message that parsing this request raises."""
+    with pytest.raises(InputError) as caught:
+        parse_request(written, "here")
+    return str(caught.value)
+
+
+def test_a_bare_name_is_a_released_implementation() -> None:
+    """No choices, no version, reported under its name."""
+    request = parse_request("flash2", "test")
+    assert (ScheduleRequest("flash2"), "flash2") == (request, request.label)
+
+
+@pytest.mark.parametrize("version", ["2022-05", "2022-12"])
+def test_a_version_follows_an_at_sign(version: str) -> None:
+    """flash1 has two published versions; a mapping may name one too."""
+    assert ScheduleRequest("flash1", version) == parse_request(f"flash1@{version}", "test")
+    stated = parse_request({"name": f"flash1@{version}", "tile_q": 16}, "test")
+    assert ("flash1", version, {"tile_q": 16}) == (stated.name, stated.version, dict(stated.choices))
+
+
+def test_the_plan_carries_the_version() -> None:
+    """What was asked is what the result reports."""
+    assert "2022-05" == plan(parse_request("flash1@2022-05", "test"), A100, attention()).version
+
+
+def test_a_mapping_with_choices_is_custom() -> None:
+    """The schedule with stated tiles is no released kernel any more."""
+    request = parse_request({"name": "flash2", "tile_q": 64, "tile_kv": 32}, "test")
+    assert "custom" == request.label == plan(request, A100, attention()).implementation
+
+
+def test_what_a_mapping_leaves_out_comes_from_the_table() -> None:
+    """Stating tile_kv keeps the released tile_q of 128, 4 warps and 1 stage at head dim 64."""
+    asked = choices({"name": "flash2", "tile_kv": 32})
+    assert (128, 32, 4, 1) == (asked.tile_q, asked.tile_kv, asked.warps, asked.stages)
+
+
+def test_pins_of_the_released_kernel_do_not_bind_a_custom_one() -> None:
+    """flash1's table pins 2 CTAs an SM and a grain of 16; other tiles drop both unless they are stated."""
+    released, custom = choices("flash1"), choices({"name": "flash1", "tile_q": 32})
+    assert (2, 16) == (released.ctas_per_sm, released.grain)
+    assert (None, 1) == (custom.ctas_per_sm, custom.grain)
+    assert 8 == choices({"name": "flash1", "tile_q": 32, "grain": 8}).grain
+
+
+@pytest.mark.parametrize(
+    ("gpu", "head_dim", "tiles"),
+    [
+        ("a100_sxm4_40gb", 64, (128, 128, 4)),
+        ("a100_sxm4_40gb", 128, (128, 64, 4)),
+        ("a100_sxm4_40gb", 192, (128, 64, 8)),
+        ("a100_sxm4_40gb", 256, (128, 64, 8)),
+        ("h100_sxm5_80gb", 256, (64, 64, 4)),
+    ],
+)
+def test_flash2_has_the_tiles_of_its_launch_template(gpu: str, head_dim: int, tiles: tuple[int, int, int]) -> None:
+    """kBlockM, kBlockN and warps of flash_fwd_launch_template.h."""
+    asked = choices("flash2", gpu, head_dim=head_dim)
+    assert tiles == (asked.tile_q, asked.tile_kv, asked.warps)
+
+
+@pytest.mark.parametrize(("seqlen", "tile_kv"), [(128, 128), (129, 256), (4096, 256)])
+def test_flash1_takes_wider_blocks_beyond_128_keys(seqlen: int, tile_kv: int) -> None:
+    """fmha_fwd_hdim64.cu launches 128 columns up to N = 128 and 256 beyond."""
+    assert tile_kv == choices("flash1", seqlen=seqlen).tile_kv
+
+
+def test_pytorch_runs_four_passes_before_the_products() -> None:
+    """Scale K, copy Q, transpose K, copy V, then QK, softmax and PV."""
+    graph = plan(parse_request("pytorch_naive", "test"), A100, attention()).graph
+    names = ["scale_k", "copy_q", "transpose_k", "copy_v", "qk", "softmax", "pv"]
+    assert names == [kernel.name for kernel in graph.kernels]
+
+
+@pytest.mark.parametrize("name", ["naive", "flash1", "flash2"])
+def test_canvas_gets_the_textbook_and_the_largest_tile_that_fits(name: str) -> None:
+    """No register file: accumulators in shared memory, one stage, one warp; of 8, 4, 2 and 1 rows, 4 fit 96 numbers."""
+    asked = choices(name, "canvas", seqlen=8, head_dim=4)
+    assert ("smem", 1, 1, 2) == (asked.accumulators, asked.stages, asked.warps, asked.accumulator_bytes)
+    assert 4 == asked.tile_q
+
+
+def test_constants_of_the_real_kernel_do_not_apply_to_canvas() -> None:
+    """A toy without registers runs on ideal units."""
+    (kernel,) = plan(parse_request("flash2", "test"), CANVAS, attention(8, 4)).graph.kernels
+    (real,) = plan(parse_request("flash2", "test"), A100, attention()).graph.kernels
+    assert (None, 0.081) == (kernel.cost.softmax_cycles_per_score, real.cost.softmax_cycles_per_score)
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"causal": True}, "a causal mask"),
+        ({"dropout": 0.1}, "dropout 0.1"),
+        ({"mask": "alibi"}, "mask 'alibi'"),
+        ({"window": 256}, "a sliding window"),
+        ({"pass": "bwd"}, "pass bwd"),
+        ({"pass": "fwd_bwd"}, "pass fwd_bwd"),
+        ({"kv_heads": 2}, "grouped K/V heads"),
+        ({"dtype": "fp32"}, "dtype fp32"),
+    ],
+)
+@pytest.mark.parametrize("name", implementations())
+def test_what_no_model_covers_is_unsupported_by_name(name: str, options: Mapping[str, object], named: str) -> None:
+    """Nothing is silently ignored: the refusal names the option, and says what to use."""
+    with pytest.raises(UnsupportedError) as caught:
+        plan(parse_request(name, "test"), A100, attention(**options))
+    assert named in caught.value.reason
+    assert caught.value.fix.startswith("use ")
+
+
+def test_several_uncovered_options_are_named_together() -> None:
+    """One answer for all of them."""
+    with pytest.raises(UnsupportedError, match=r"pass bwd, a causal mask, dropout 0\.2"):
+        plan(parse_request("flash2", "test"), A100, attention(causal=True, dropout=0.2, **{"pass": "bwd"}))
+
+
+def test_a_gpu_without_a_tile_table_says_so_and_how_to_state_tiles() -> None:
+    """flash1 was released for Ampere; on Hopper stated tiles work."""
+    with pytest.raises(UnsupportedError) as caught:
+        plan(parse_request("flash1", "test"), H100, attention())
+    assert "flash1 has no tile table for hopper with head_dim 64" == caught.value.reason
+    assert "{name: flash1, tile_q: 64, tile_kv: 64}" in caught.value.fix
+    plan(parse_request({"name": "flash1", "tile_q": 64, "tile_kv": 64}, "test"), H100, attention())
+
+
+def test_a_head_dim_beyond_the_table_is_unsupported() -> None:
+    """flash2 goes up to 256."""
+    with pytest.raises(UnsupportedError, match="head_dim 512"):
+        plan(parse_request("flash2", "test"), A100, attention(head_dim=512))
+
+
+def test_a_tile_that_fits_is_named_with_its_stages() -> None:
+    """Four stages of 128 × 128 do not fit 163 KiB; three do: (128 + 3·2·128)·64·2 = 114,688 B fit, four 147,456 B do
+    too, six stages of K and V need 212,992 B and are refused in favour of the largest count that fits."""
+    with pytest.raises(DoesNotFitError) as caught:
+        plan(parse_request({"name": "flash2", "tile_q": 128, "tile_kv": 128, "stages": 6}, "test"), A100, attention())
+    assert "212,992 B" in caught.value.reason
+    assert caught.value.fix.endswith("tile_q: 128, tile_kv: 128, stages: 4 fits")
+
+
+def test_an_unknown_name_lists_the_known_ones() -> None:
+    """With where it was written."""
+    with pytest.raises(UnknownNameError) as caught:
+        parse_request("flash9", "here")
+    assert "here: schedule: 'flash9' is not known; choose one of: naive, pytorch_naive, flash1, flash2" == str(
+        caught.value
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("flash1@1999", "flash1 has no version '1999'; it knows 2022-05, 2022-12"),
+        ("flash2@2023", "flash2 has no version '2023'; it has one version; leave @ out"),
+        ({"tile_q": 4}, "needs a name, one of naive, pytorch_naive, flash1, flash2"),
+        ({"name": 5}, "needs a name"),
+        (7, "got 7, expected a name or a mapping with a name"),
+        ({"name": "flash2", "tile_q": 0}, "schedule flash2, tile_q: got 0, expected a whole number greater than 0"),
+        ({"name": "flash2", "tile_q": "64"}, "tile_q: got '64', expected a whole number"),
+        ({"name": "flash2", "tile_qq": 4}, "tile_qq: unknown key; did you mean tile_q"),
+        ({"name": "flash2", "partials": "fp64"}, "partials: got 'fp64', expected one of output, fp32"),
+        ({"name": "flash2", "accumulator_bytes": 2}, "accumulator_bytes: the machine states it; leave it out"),
+    ],
+)
+def test_a_bad_request_is_refused_in_words(written: object, said: str) -> None:
+    """The value, the rule, and what would be right."""
+    assert said in refusal(written)
+
+
+def test_all_problems_of_a_mapping_arrive_together() -> None:
+    """Three bad choices, three lines."""
+    lines = refusal({"name": "flash2", "tile_q": 0, "warps": -1, "stage": 2}).splitlines()
+    assert 3 == len(lines)
+
+
+def test_a_pass_list_can_be_stated() -> None:
+    """`prepare: [scale_k]` in a scenario is a list of passes."""
+    graph = plan(parse_request({"name": "naive", "prepare": ["scale_k"]}, "test"), A100, attention()).graph
+    assert ["scale_k", "qk", "softmax", "pv"] == [kernel.name for kernel in graph.kernels]
+
+
+def test_an_accumulator_size_of_zero_is_refused_like_any_other() -> None:
+    """The machine states it, whatever the value written."""
+    with pytest.raises(ScenarioError, match="accumulator_bytes: the machine states it"):
+        parse_request({"name": "flash2", "accumulator_bytes": 0}, "test")
+
+
+@pytest.mark.parametrize("name", implementations())
+def test_choices_belong_to_the_schedule(name: str) -> None:
+    """Every table key is a choice of its schedule, so no row is dead."""
+    implementation = implementations()[name]
+    known = set(SCHEDULES[implementation.schedule].choices.model_fields)
+    assert {key for row in implementation.tiles for key in row.choices} <= known

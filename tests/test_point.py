@@ -1,0 +1,154 @@
+"""One point: whatever is asked, one result with inputs, status, and an answer or a reason."""
+
+import pytest
+
+from gpusim.analytic import lower_bound
+from gpusim.implementations import parse_request
+from gpusim.point import Point, run_point
+from gpusim.results import PointResult
+from gpusim.specs import load_gpu
+from gpusim.trace import Stall
+from gpusim.workloads import AttentionWorkload, Conditions
+
+A100 = load_gpu("a100_sxm4_40gb")
+
+
+def attention(seqlen: int = 256, **options: object) -> AttentionWorkload:
+    """Four heads of self-attention at d = 64."""
+    shape = {"batch": 1, "heads": 4, "seqlen_q": seqlen, "seqlen_k": seqlen, "head_dim": 64}
+    return AttentionWorkload.model_validate(shape | options)
+
+
+def point(schedule: object = "flash2", *, seqlen: int = 256, options: object = (), **conditions: object) -> Point:
+    """A point on an A100-40."""
+    workload = attention(seqlen, **dict(options))
+    return Point(A100, parse_request(schedule, "test"), workload, Conditions(**conditions))
+
+
+def test_a_result_states_what_was_asked() -> None:
+    """Inputs first, as written."""
+    result = run_point(point("flash1@2022-05", timing="ncu", sm_clock_mhz=1200.0))
+    asked = ("a100_sxm4_40gb", "flash1", "flash1", "2022-05", 1200.0, "ncu", "cold", "ok")
+    assert asked == (
+        result.gpu,
+        result.schedule,
+        result.implementation,
+        result.version,
+        result.sm_clock_mhz,
+        result.timing,
+        result.cache,
+        result.status,
+    )
+
+
+def test_stated_choices_are_reported_as_custom_with_what_was_used() -> None:
+    """The schedule's own name stays; tiles are those stated, the rest those of the table."""
+    result = run_point(point({"name": "flash2", "tile_q": 64, "tile_kv": 32}))
+    assert ("flash2", "custom") == (result.schedule, result.implementation)
+    assert (64, 32, 1, 4, "registers") == (
+        result.tile_q,
+        result.tile_kv,
+        result.stages,
+        result.warps,
+        result.accumulators,
+    )
+
+
+def test_flops_and_throughput_follow_the_convention() -> None:
+    """4·B·H·N²·d FLOPs, and TFLOP/s from the latency."""
+    result = run_point(point())
+    flops = 4 * 4 * 256**2 * 64
+    assert flops == result.flops
+    assert flops / (result.latency_ms * 1e-3) / 1e12 == pytest.approx(result.tflops, rel=1e-12)
+
+
+def test_executed_flops_count_padding() -> None:
+    """N = 130 in tiles of 128 computes 256 × 256 scores a head."""
+    result = run_point(point(seqlen=130))
+    assert (4 * 4 * 130**2 * 64, 4 * 4 * 256**2 * 64) == (result.flops, result.executed_flops)
+
+
+def test_the_bound_is_that_of_the_stated_clock() -> None:
+    """At a locked clock the peak is lower and the bound higher."""
+    locked = run_point(point(sm_clock_mhz=705.0, seqlen=1024))
+    assert 2 == pytest.approx(locked.bound_ms / lower_bound(attention(1024), A100, "cold").ms, rel=1e-12)
+    assert run_point(point(seqlen=1024)).latency_ms < locked.latency_ms
+
+
+def test_a_stack_brings_its_host_floor() -> None:
+    """The FlashAttention-1 paper's loop takes 0.08 ms a call of flash1, however small; a stated floor wins."""
+    assert 0.08 == run_point(point("flash1", seqlen=128, stack="fa1_paper")).latency_ms
+    assert 0.5 == run_point(point("flash1", seqlen=128, stack="fa1_paper", host_floor_ms=0.5)).latency_ms
+    assert run_point(point("flash2", seqlen=128, stack="fa1_paper")).latency_ms < 0.08
+
+
+def test_waiting_for_the_host_is_launch_time() -> None:
+    """A floor ten times the kernel: launches are the bottleneck and most of the stall shares."""
+    result = run_point(point(seqlen=128, host_floor_ms=1.0))
+    assert "launch" == result.bottleneck
+    assert result.stalls[Stall.LAUNCH] > 0.9
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"causal": True},
+        {"dropout": 0.1},
+        {"mask": "alibi"},
+        {"window": 64},
+        {"pass": "bwd"},
+        {"kv_heads": 2},
+        {"dtype": "fp32"},
+    ],
+    ids=str,
+)
+def test_what_is_not_modelled_yet_is_answered_unsupported(options: dict[str, object]) -> None:
+    """Status, reason and fix; no number is made up, and the request is reported as it was."""
+    result = run_point(point(options=options))
+    assert "unsupported" == result.status
+    assert result.reason
+    assert result.fix
+    assert (None, None, None, ()) == (result.latency_ms, result.hbm_read_bytes, result.bound_ms, result.kernels)
+    record = result.record()
+    assert {name: record[name] for name in options} == options
+
+
+def test_a_large_point_is_refused_before_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """8 CTAs of 1 + 2 steps are above a guard of 20; the answer says how to force it."""
+    monkeypatch.setattr("gpusim.point.SIZE_GUARD_STEPS", 20)
+    result = run_point(point())
+    assert ("refused", None) == (result.status, result.latency_ms)
+    assert "size guard" in result.reason
+    assert "--force" in result.fix
+    assert 128 == result.tile_q
+
+
+def test_forcing_runs_the_same_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `force` the answer is that of an unguarded run."""
+    unguarded = run_point(point())
+    monkeypatch.setattr("gpusim.point.SIZE_GUARD_STEPS", 20)
+    assert unguarded == run_point(point(), force=True)
+
+
+def test_the_guard_allows_exactly_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """4 heads × 2 Q tiles × (1 + 2 K/V tiles) = 24 steps pass a guard of 24 and not one of 23."""
+    monkeypatch.setattr("gpusim.point.SIZE_GUARD_STEPS", 24)
+    assert "ok" == run_point(point()).status
+    monkeypatch.setattr("gpusim.point.SIZE_GUARD_STEPS", 23)
+    assert "refused" == run_point(point()).status
+
+
+def test_a_refused_point_still_knows_its_memory() -> None:
+    """Out of memory is an answer with the bytes that would be needed."""
+    workload = AttentionWorkload(batch=16, heads=8, seqlen_q=16384, seqlen_k=16384, head_dim=64)
+    result = run_point(Point(A100, parse_request("naive", "test"), workload, Conditions()))
+    assert "out_of_memory" == result.status
+    assert 2 * 128 * (4 * 16384 * 64 + 2 * 16384**2) == result.peak_memory_bytes
+
+
+def test_a_record_holds_every_field() -> None:
+    """All fields of the interface, with `pass` spelled as users write it."""
+    record = run_point(point()).record()
+    fields = {("pass" if name == "pass_" else name) for name in PointResult.model_fields}
+    assert fields == set(record)
+    assert "pass_" not in record

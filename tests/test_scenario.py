@@ -1,0 +1,322 @@
+"""Scenario files: products of lists, and clear answers to everything that can be wrong in one."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from gpusim.errors import InputError, ScenarioError, UnknownNameError
+from gpusim.scenario import Scenario, load_scenario
+
+BASE = """\
+name: test
+gpu: a100_sxm4_40gb
+workload: {batch: 1, heads: 2, seqlen: 64, head_dim: 64}
+schedule: flash2
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """An empty folder."""
+    return tmp_path
+
+
+def load(folder: Path, text: str) -> Scenario:
+    """The scenario that this text describes."""
+    path = folder / "mine.yaml"
+    path.write_text(text)
+    return load_scenario(str(path))
+
+
+def problems(folder: Path, text: str) -> list[str]:
+    """What is said about a bad file, without its path, which has to stand before every line."""
+    with pytest.raises(ScenarioError) as caught:
+        load(folder, text)
+    prefix = f"{folder / 'mine.yaml'}: "
+    lines = str(caught.value).splitlines()
+    assert all(line.startswith(prefix) for line in lines)
+    return [line.removeprefix(prefix) for line in lines]
+
+
+def without(text: str, line_start: str) -> str:
+    """The text without the lines that start like this."""
+    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith(line_start))
+
+
+def shapes(scenario: Scenario) -> list[tuple[int, int]]:
+    """Batch and query length of every point."""
+    return [(point.workload.batch, point.workload.seqlen_q) for point in scenario.points]
+
+
+def test_one_point(folder: Path) -> None:
+    """No list anywhere: one point, `seqlen` sets both lengths, `kv_heads` and `head_dim_v` follow."""
+    (point,) = load(folder, BASE).points
+    workload = point.workload
+    assert (64, 64, 2, 64) == (workload.seqlen_q, workload.seqlen_k, workload.kv_heads, workload.head_dim_v)
+    assert ("event", "cold") == (point.conditions.timing, point.conditions.cache)
+
+
+def test_a_sweep_is_every_combination_first_written_slowest(folder: Path) -> None:
+    """batch × seqlen in the file's order."""
+    text = BASE + "sweep: {batch: [2, 1], seqlen: [64, 32]}\n"
+    assert [(2, 64), (2, 32), (1, 64), (1, 32)] == shapes(load(folder, text))
+
+
+def test_any_field_may_be_a_list(folder: Path) -> None:
+    """A list in `workload` or `conditions` varies like one in `sweep`."""
+    text = BASE.replace("seqlen: 64", "seqlen: [64, 32]") + "conditions: {cache: [cold, warm]}\n"
+    points = load(folder, text).points
+    expected = [(64, "cold"), (64, "warm"), (32, "cold"), (32, "warm")]
+    assert expected == [(point.workload.seqlen_q, point.conditions.cache) for point in points]
+
+
+def test_zip_varies_fields_together(folder: Path) -> None:
+    """Batch halves as seqlen doubles."""
+    text = BASE + "zip: {batch: [4, 2, 1], seqlen: [32, 64, 128]}\n"
+    assert [(4, 32), (2, 64), (1, 128)] == shapes(load(folder, text))
+
+
+def test_zip_beside_a_sweep_is_a_product(folder: Path) -> None:
+    """Each pair of the zip for each head dim."""
+    text = BASE + "sweep: {head_dim: [32, 64]}\nzip: {batch: [2, 1], seqlen: [32, 64]}\n"
+    points = load(folder, text).points
+    expected = [(32, 2), (32, 1), (64, 2), (64, 1)]
+    assert expected == [(point.workload.head_dim, point.workload.batch) for point in points]
+
+
+def test_gpus_then_schedules_then_shapes(folder: Path) -> None:
+    """Points keep the file's order: GPU slowest, shape fastest."""
+    text = BASE.replace("a100_sxm4_40gb", "[a100_sxm4_40gb, canvas]").replace("flash2", "[flash2, naive]")
+    points = load(folder, text + "sweep: {seqlen: [8, 4]}\n").points
+    expected = [(gpu, name, n) for gpu in ("a100_sxm4_40gb", "canvas") for name in ("flash2", "naive") for n in (8, 4)]
+    assert expected == [(point.spec.name, point.request.name, point.workload.seqlen_q) for point in points]
+
+
+def test_a_schedule_may_be_a_mapping_in_a_list(folder: Path) -> None:
+    """Names, versions and choices side by side."""
+    text = BASE.replace("flash2", "[flash1@2022-05, {name: flash2, tile_q: 16}]")
+    labels = [(p.request.label, p.request.version) for p in load(folder, text).points]
+    assert [("flash1", "2022-05"), ("custom", None)] == labels
+
+
+def test_query_and_key_lengths_may_differ(folder: Path) -> None:
+    """seqlen_q and seqlen_k by themselves, or one of them over `seqlen`."""
+    own = BASE.replace("seqlen: 64", "seqlen_q: 1, seqlen_k: 500")
+    over = BASE.replace("seqlen: 64", "seqlen: 500, seqlen_q: 1")
+    for text in (own, over):
+        (point,) = load(folder, text).points
+        assert (1, 500) == (point.workload.seqlen_q, point.workload.seqlen_k)
+
+
+def test_1_5e3_is_a_number(folder: Path) -> None:
+    """PyYAML reads 1.5e9 as text; here it is a number, whole where a whole number is asked."""
+    text = BASE.replace("seqlen: 64", "seqlen: 1e3") + "conditions: {sm_clock_mhz: 1.2e3}\n"
+    (point,) = load(folder, text).points
+    assert (1000, 1200.0) == (point.workload.seqlen_q, point.conditions.sm_clock_mhz)
+
+
+def test_fields_of_the_gpu_can_be_overridden() -> None:
+    """--set sm.clock_hz=1.5e9 reaches every point's GPU, and --gpu replaces the file's."""
+    scenario = load_scenario("canvas_bytes", gpus=["a100_sxm4_40gb"], overrides={"sm.clock_hz": "1.5e9"})
+    assert {("a100_sxm4_40gb", 1.5e9)} == {(point.spec.name, point.spec.sm.clock_hz) for point in scenario.points}
+
+
+def test_a_shipped_name_and_its_path_are_the_same() -> None:
+    """Without .yaml it is looked up among the shipped scenarios."""
+    assert "canvas_bytes" == load_scenario("canvas_bytes").name
+
+
+def test_an_unknown_scenario_lists_the_shipped_ones() -> None:
+    """Both first scenarios are offered."""
+    with pytest.raises(UnknownNameError, match="'nope' is not known; choose one of: canvas_bytes, seqlen_sweep_a100"):
+        load_scenario("nope")
+
+
+def test_a_missing_file_is_said_to_be_missing(folder: Path) -> None:
+    """A path that ends in .yaml is a file."""
+    with pytest.raises(ScenarioError, match=r"absent\.yaml: no such file"):
+        load_scenario(str(folder / "absent.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("0", "seqlen: got 0, expected a whole number greater than 0"),
+        ("-4", "seqlen: got -4, expected a whole number greater than 0"),
+        (".nan", "line 3: workload.seqlen: got .nan, expected a finite number"),
+        ("many", "seqlen: got 'many', expected a whole number greater than 0"),
+        ("64.5", "seqlen: got 64.5, expected a whole number greater than 0"),
+        ("true", "seqlen: got true, expected a whole number greater than 0"),
+        ("null", "seqlen: got null, expected a whole number greater than 0"),
+        ("[]", "seqlen: the list is empty; give at least one value"),
+    ],
+)
+def test_a_bad_length_is_refused_once(folder: Path, written: str, said: str) -> None:
+    """`seqlen` stands for two fields; the user wrote one and reads about one."""
+    assert [said] == problems(folder, BASE.replace("seqlen: 64", f"seqlen: {written}"))
+
+
+def test_a_length_with_a_unit_is_told_to_drop_it(folder: Path) -> None:
+    """A length of "4k tokens" is no number."""
+    (said,) = problems(folder, BASE.replace("seqlen: 64", "seqlen: 4k tokens"))
+    assert "got '4k tokens'" in said
+    assert "write the number alone: no unit" in said
+
+
+def test_every_bad_value_of_a_list_is_named(folder: Path) -> None:
+    """0 and x of three lengths."""
+    said = problems(folder, BASE.replace("seqlen: 64", "seqlen: [64, 0, x]"))
+    assert ["seqlen: got 0", "seqlen: got 'x'"] == [line.partition(", expected")[0] for line in said]
+
+
+def test_a_bad_head_dim_is_refused_once(folder: Path) -> None:
+    """`head_dim_v` follows `head_dim` and was not written: it is not complained about."""
+    said = problems(folder, BASE.replace("head_dim: 64", "head_dim: 0"))
+    assert ["head_dim: got 0, expected a whole number greater than 0"] == said
+
+
+def test_a_missing_length_is_called_by_a_name_users_write(folder: Path) -> None:
+    """The message offers `seqlen`."""
+    assert any("seqlen:" in line or "seqlen " in line for line in problems(folder, BASE.replace("seqlen: 64, ", "")))
+
+
+@pytest.mark.parametrize("group", ["workload", "conditions", "sweep", "zip"])
+def test_an_unknown_field_lists_the_known_ones(folder: Path, group: str) -> None:
+    """In whichever group it stands."""
+    value = "[1]" if group in ("sweep", "zip") else "1"
+    text = without(BASE, "workload") if group == "workload" else BASE
+    (said,) = [line for line in problems(folder, f"{text}{group}: {{headz: {value}}}\n") if "headz" in line]
+    assert said.startswith("headz: unknown key; known are batch, heads, kv_heads, seqlen, ")
+
+
+def test_an_unknown_key_of_the_file_suggests_the_near_one(folder: Path) -> None:
+    """`swep` is probably `sweep`."""
+    (said,) = problems(folder, BASE + "swep: {seqlen: [1]}\n")
+    assert said.startswith("swep: unknown key; did you mean sweep")
+    assert "None" not in said
+
+
+def test_a_duplicate_key_is_refused_with_both_lines(folder: Path) -> None:
+    """YAML would silently keep the last."""
+    assert ["line 5: name: appears twice, first on line 1; keep one"] == problems(folder, BASE + "name: again\n")
+
+
+@pytest.mark.parametrize(("field", "written"), [("gpu", "a100_sxm4_40gb"), ("schedule", "flash2")])
+def test_an_empty_list_of_gpus_or_schedules_is_refused(folder: Path, field: str, written: str) -> None:
+    """There would be nothing to run."""
+    said = problems(folder, BASE.replace(f"{field}: {written}", f"{field}: []"))
+    assert [f"{field}: the list is empty; name at least one"] == said
+
+
+def test_an_empty_sweep_is_refused(folder: Path) -> None:
+    """A list without values has no points."""
+    assert ["seqlen: the list is empty; give at least one value"] == problems(folder, BASE + "sweep: {seqlen: []}\n")
+
+
+def test_zip_needs_lists_of_one_length(folder: Path) -> None:
+    """Two batches and one length cannot go together."""
+    said = problems(folder, BASE + "zip: {batch: [1, 2], seqlen: [64]}\n")
+    assert ["zip: lists that vary together need one length above zero; batch has 2, seqlen has 1"] == said
+
+
+@pytest.mark.parametrize("text", ["", "- a\n- b\n", "just text\n"])
+def test_a_file_that_is_no_mapping_is_refused(folder: Path, text: str) -> None:
+    """Empty, a list, a sentence."""
+    assert ["expected a mapping with name, gpu, workload, schedule"] == problems(folder, text)
+
+
+@pytest.mark.parametrize("field", ["name", "gpu", "schedule"])
+def test_a_missing_group_is_named(folder: Path, field: str) -> None:
+    """What every scenario needs."""
+    assert any(line.startswith(f"{field}: missing") for line in problems(folder, without(BASE, field)))
+
+
+def test_heads_that_kv_heads_do_not_divide_are_refused(folder: Path) -> None:
+    """Both numbers are stated."""
+    said = problems(folder, BASE.replace("heads: 2", "heads: 6, kv_heads: 4"))
+    assert any("heads = 6 is not a multiple of kv_heads = 4" in line for line in said)
+
+
+def test_an_unknown_schedule_is_said_once_after_the_file(folder: Path) -> None:
+    """The file's name stands once before the message."""
+    said = problems(folder, BASE.replace("flash2", "flash9"))
+    assert ["schedule: 'flash9' is not known; choose one of: naive, pytorch_naive, flash1, flash2"] == said
+
+
+def test_all_problems_of_a_file_arrive_together(folder: Path) -> None:
+    """Two unknown GPUs, a schedule, a key, two values, a timing: one error."""
+    text = """\
+name: test
+gpu: [a100, canvas, b200]
+workload: {batch: 0, heads: 2, seqlen: 64, head_dim: 64, dropout: 1.5, head: 3}
+conditions: {timing: stopwatch}
+schedule: [flash2, flash9]
+"""
+    said = "\n".join(problems(folder, text))
+    for wrong in (
+        "'a100'",
+        "'b200'",
+        "'flash9'",
+        "head: unknown key",
+        "batch: got 0",
+        "dropout: got 1.5",
+        "'stopwatch'",
+    ):
+        assert wrong in said
+
+
+@pytest.mark.parametrize("value", ["fp8", "half"])
+def test_an_unknown_format_lists_the_known_ones(folder: Path, value: str) -> None:
+    """fp32, fp16 and bf16 exist."""
+    (said,) = problems(folder, BASE.replace("heads: 2", f"heads: 2, dtype: {value}"))
+    assert said.startswith(f"dtype: got '{value}'")
+    assert all(known in said for known in ("fp32", "fp16", "bf16"))
+
+
+def model_file(folder: Path, config: Mapping[str, object]) -> str:
+    """A scenario that takes its heads from this model config."""
+    (folder / "config.json").write_text(json.dumps(config))
+    return without(BASE, "workload") + f"workload: {{batch: 1, seqlen: 64}}\nmodel: {folder / 'config.json'}\n"
+
+
+def test_a_model_config_gives_heads_and_head_dim(folder: Path) -> None:
+    """32 heads of hidden size 4,096 are 128 columns each; 8 K/V heads and a window come along."""
+    config = {"num_attention_heads": 32, "num_key_value_heads": 8, "hidden_size": 4096, "sliding_window": 512}
+    (point,) = load(folder, model_file(folder, config)).points
+    workload = point.workload
+    assert (32, 8, 128, 512) == (workload.heads, workload.kv_heads, workload.head_dim, workload.window)
+
+
+def test_a_stated_head_dim_wins_over_the_hidden_size(folder: Path) -> None:
+    """Some models have head_dim × heads ≠ hidden_size."""
+    config = {"num_attention_heads": 16, "hidden_size": 3072, "head_dim": 256, "sliding_window": None}
+    (point,) = load(folder, model_file(folder, config)).points
+    assert (16, 16, 256, None) == (
+        point.workload.heads,
+        point.workload.kv_heads,
+        point.workload.head_dim,
+        point.workload.window,
+    )
+
+
+@pytest.mark.parametrize("config", [{"hidden_size": 64}, {"num_attention_heads": 0, "hidden_size": 64}, {}])
+def test_a_file_that_is_no_model_config_says_what_it_lacks(folder: Path, config: Mapping[str, object]) -> None:
+    """num_attention_heads, and hidden_size or head_dim."""
+    said = problems(folder, model_file(folder, config))
+    assert any(line.startswith("model: ") and "num_attention_heads" in line for line in said)
+
+
+def test_a_missing_model_config_is_said_to_be_missing(folder: Path) -> None:
+    """With its path."""
+    assert f"model: {folder}/none.json: no such file" in problems(folder, BASE + f"model: {folder}/none.json\n")
+
+
+def test_a_problem_of_a_gpu_file_names_that_file(folder: Path) -> None:
+    """A GPU given by path is checked like a shipped one, and its problems come with its name."""
+    (folder / "gpu.yaml").write_text("base: canvas\nname: mine\nsm: {clock: 1e9}\n")
+    with pytest.raises(InputError) as caught:
+        load(folder, BASE.replace("a100_sxm4_40gb", str(folder / "gpu.yaml")))
+    assert f"{folder / 'gpu.yaml'}: " in str(caught.value)
+    assert "sm.clock" in str(caught.value)
