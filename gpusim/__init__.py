@@ -9,9 +9,9 @@
 
 Reading order of the source. `workloads/attention.py` says what is computed. `taskgraph/program.py` and `builder.py`
 are the language; `schedules/flash2.py` is one schedule written in it. Three readers of that graph:
-`numeric/executor.py` computes attention with it, `analytic/traffic.py` sums it up, `engine/lower.py` and `engine/cta.py` run it against
-`hardware/`. `implementations/flash2.yaml` and `plan.py` turn a name into a graph; `point.py` turns a point into a
-result; `scenario.py`, `sweep.py`, `compare.py` and `cli.py` are built from points.
+`numeric/executor.py` computes attention with it, `analytic/traffic.py` sums it up, `engine/lower.py` and
+`engine/cta.py` run it against `hardware/`. `implementations/flash2.yaml` and `plan.py` turn a name into a graph;
+`point.py` turns a point into a result; `scenario.py`, `sweep.py`, `compare.py` and `cli.py` are built from points.
 
 Names load on first use, so that `import gpusim` and `gpusim --help` take no time. `gpusim.numeric`, `gpusim.measured`
 and `gpusim.compare` are imported by name.

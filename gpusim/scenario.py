@@ -35,7 +35,8 @@ FIELDS = (*_WORKLOAD_FIELDS, *_OPTION_FIELDS, *_CONDITION_FIELDS)
 
 class ScenarioFile(BaseModel):
     """A scenario as written. `workload` holds the fields of the attention problem, `conditions` those of the timing;
-    `sweep` and `zip` vary any of them: `sweep` every combination, `zip` lists of one length together."""
+    `sweep` and `zip` vary any of them: `sweep` every combination, `zip` lists of one length together. A list replaces a
+    single value of the same field elsewhere."""
 
     model_config = STRICT
 
@@ -142,6 +143,7 @@ class _Checker:
         self._file = file
         self._where = where
         self._overrides = overrides
+        self._varied_in: dict[str, str] = {}
         self.problems: list[str] = []
 
     def measured(self) -> tuple[str, ...]:
@@ -182,14 +184,14 @@ class _Checker:
 
     def _assignments(self) -> Iterator[Assignment]:
         """Every combination of the varied fields, first written varying slowest."""
-        self._refuse_fields_varied_twice()
         fixed: Assignment = self._model_fields()
         axes: list[list[Assignment]] = []
-        for group in (self._file.workload, self._file.conditions, self._file.sweep):
-            for field, value in group.items():
-                if not self._is_known(field):
+        for group, written, known in self._groups():
+            for field, value in written.items():
+                if not self._is_known(field, known, group):
                     continue
                 if isinstance(value, list):
+                    self._varies(field, group)
                     axes.append(self._axis(field, value))
                 else:
                     fixed[field] = value
@@ -201,25 +203,26 @@ class _Checker:
                 merged |= assignment
             yield merged
 
-    def _refuse_fields_varied_twice(self) -> None:
-        groups: dict[str, list[str]] = {}
-        for group in ("workload", "conditions", "sweep", "zip"):
-            for field, value in getattr(self._file, group).items():
-                if isinstance(value, list):
-                    groups.setdefault(field, []).append(group)
-        self.problems.extend(
-            f"{field}: varies in {' and in '.join(found)}; keep one"
-            for field, found in groups.items()
-            if len(found) > 1
-        )
+    def _groups(self) -> Iterator[tuple[str, Mapping[str, object], Sequence[str]]]:
+        """Each group of fields by name, as written, with the fields it may hold."""
+        yield "workload", self._file.workload, (*_WORKLOAD_FIELDS, *_OPTION_FIELDS)
+        yield "conditions", self._file.conditions, _CONDITION_FIELDS
+        yield "sweep", self._file.sweep, FIELDS
 
-    def _is_known(self, field: str) -> bool:
-        if field in FIELDS:
+    def _is_known(self, field: str, known: Sequence[str], group: str) -> bool:
+        """Whether a field exists in its group; else a problem is noted."""
+        if field in known:
             return True
-        close = difflib.get_close_matches(field, FIELDS, n=1)
+        close = difflib.get_close_matches(field, known, n=1)
         meant = f"; did you mean {close[0]}?" if close else ""
-        self.problems.append(f"{field}: unknown key; known are {', '.join(FIELDS)}{meant}")
+        self.problems.append(f"{group}.{field}: unknown key; known are {', '.join(known)}{meant}")
         return False
+
+    def _varies(self, field: str, group: str) -> None:
+        """Notes that a field varies; a field that varies in two groups would run points twice."""
+        first = self._varied_in.setdefault(field, group)
+        if first != group:
+            self.problems.append(f"{field}: varies in {first} and in {group}; keep one")
 
     def _axis(self, field: str, values: list[object]) -> list[Assignment]:
         if not values:
@@ -232,9 +235,11 @@ class _Checker:
             stated = ", ".join(f"{field} has {length}" for field, length in lengths.items())
             self.problems.append(f"zip: lists that vary together need one length above zero; {stated}")
             return []
-        known = [self._is_known(field) for field in lengths]
+        known = [self._is_known(field, FIELDS, "zip") for field in lengths]
         if not all(known):
             return []
+        for field in lengths:
+            self._varies(field, "zip")
         rows = zip(*self._file.zip.values(), strict=True)
         return [dict(zip(lengths, row, strict=True)) for row in rows]
 

@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin
@@ -302,9 +303,13 @@ def _noun(shape: _Shape) -> str | None:
     if get_origin(shape.kind) is Literal:
         return f"one of {', '.join(str(choice) for choice in get_args(shape.kind))}"
     if get_origin(shape.kind) in (list, tuple):
-        return f"a list, each item {_expected(_shape(get_args(shape.kind)[0], (), shape.name))}"
+        item = _expected(_shape(get_args(shape.kind)[0], (), shape.name))
+        return f"a list, each item {item}" if item else "a list"
     if get_origin(shape.kind) is dict:
-        return f"keys, each with {_expected(_shape(get_args(shape.kind)[1], (), shape.name))}"
+        value = _expected(_shape(get_args(shape.kind)[1], (), shape.name))
+        return f"keys, each with {value}" if value else "a group of keys"
+    if isinstance(shape.kind, type) and issubclass(shape.kind, Enum):
+        return f"one of {', '.join(str(member.value) for member in shape.kind)}"
     if shape.fields:
         return f"a group of keys ({', '.join(shape.fields)})"
     return {int: "a whole number", float: "a number", str: "text", bool: "true or false"}.get(shape.kind)

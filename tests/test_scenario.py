@@ -188,7 +188,8 @@ def test_an_unknown_field_lists_the_known_ones(folder: Path, group: str) -> None
     value = "[1]" if group in ("sweep", "zip") else "1"
     text = without(BASE, "workload") if group == "workload" else BASE
     (said,) = [line for line in problems(folder, f"{text}{group}: {{headz: {value}}}\n") if "headz" in line]
-    assert said.startswith("headz: unknown key; known are batch, heads, kv_heads, seqlen, ")
+    known = "timing, cache, " if group == "conditions" else "batch, heads, kv_heads, seqlen, "
+    assert said.startswith(f"{group}.headz: unknown key; known are {known}")
 
 
 def test_an_unknown_key_of_the_file_suggests_the_near_one(folder: Path) -> None:
@@ -320,3 +321,15 @@ def test_a_problem_of_a_gpu_file_names_that_file(folder: Path) -> None:
         load(folder, BASE.replace("a100_sxm4_40gb", str(folder / "gpu.yaml")))
     assert f"{folder / 'gpu.yaml'}: " in str(caught.value)
     assert "sm.clock" in str(caught.value)
+
+
+def test_a_field_varies_in_one_group_only(folder: Path) -> None:
+    """Two lists of lengths would run some points several times."""
+    text = BASE.replace("seqlen: 64", "seqlen: [64, 128]") + "sweep: {seqlen: [8, 16]}\n"
+    assert ["seqlen: varies in workload and in sweep; keep one"] == problems(folder, text)
+
+
+def test_conditions_do_not_take_fields_of_the_workload(folder: Path) -> None:
+    """`heads` under conditions would override the workload unseen."""
+    (said,) = problems(folder, BASE + "conditions: {heads: 3}\n")
+    assert said.startswith("conditions.heads: unknown key; known are timing, cache, sm_clock_mhz")

@@ -45,11 +45,11 @@ def kernel_work(kernel: Kernel) -> KernelWork:
             case Load(tile=tile, into=buffer):
                 moved = _tile_bytes(tile, task.guard, indices, trips)
                 read += moved
-                smem_write += moved if buffer.space is Space.SMEM else 0
+                smem_write += moved if _is_in_smem(buffer) else 0
             case Store(tile=tile, buffer=buffer):
                 moved = _tile_bytes(tile, task.guard, indices, trips)
                 write += moved
-                smem_read += moved if buffer.space is Space.SMEM else 0
+                smem_read += moved if _is_in_smem(buffer) else 0
             case op:
                 done = work(op)
                 flops += runs * done.flops
@@ -85,11 +85,14 @@ def smem_write_bytes(op: Op) -> int:
     return sum(_smem_size(buffer) for buffer in writes(op))
 
 
+def _is_in_smem(buffer: Buffer) -> bool:
+    """Whether a buffer lives in shared memory; rows that stream through registers do not."""
+    return buffer.space is Space.SMEM and buffer.resident_rows != 0
+
+
 def _smem_size(buffer: Buffer) -> int:
-    """Bytes of one stage of a buffer that lives in shared memory; rows that stream through registers count nothing."""
-    if buffer.space is not Space.SMEM or buffer.resident_rows == 0:
-        return 0
-    return buffer.rows * buffer.cols * buffer.element_bytes
+    """Bytes of one stage of a buffer that lives in shared memory, else 0."""
+    return buffer.rows * buffer.cols * buffer.element_bytes if _is_in_smem(buffer) else 0
 
 
 def _with_indices(nodes: tuple[Node, ...], indices: tuple[str, ...]) -> Iterator[tuple[Task, tuple[str, ...]]]:

@@ -189,7 +189,8 @@ class _Lowering:
 
     def _straight_group(self, tasks: list[Task], *, epilogue: bool) -> Straight:
         stores = [task.op for task in tasks if isinstance(task.op, Store)]
-        cycles = self._cost.combined([task.op for task in tasks])
+        ops = [task.op for task in tasks]
+        cycles = self._cost.combined(ops) if self._cost.additive(ops) else 0.0
         if epilogue:
             elements = sum(store.buffer.rows * store.buffer.cols for store in stores if store.buffer.cols > 1)
             cycles += elements * self._kernel.cost.epilogue_cycles_per_element
@@ -214,15 +215,14 @@ class _Lowering:
     def _main_loop(self, loop: Loop, tasks: list[Task]) -> MainLoop:
         loads = [task.op for task in tasks if isinstance(task.op, Load)]
         groups = _phase_groups(tasks, [load.into for load in loads])
-        arithmetic = [[op for op in group if not isinstance(op, Store)] for group in groups]
-        additive = sum(self._cost.additive(ops) for ops in arithmetic)
-        ratio = self._cost.combined([op for ops in arithmetic for op in ops]) / additive if additive else 1.0
+        additive = sum(self._cost.additive(group) for group in groups)
+        ratio = self._cost.combined([task.op for task in tasks]) / additive if additive else 1.0
         phases = []
         for number, group in enumerate(groups):
             waits = [i for i, load in enumerate(loads) if _first_reader(groups, load.into) == number]
             issues = [i for i, load in enumerate(loads) if _last_reader(groups, load.into) == number]
             stores = tuple(self._access(op.tile) for op in group if isinstance(op, Store))
-            use_ps = self._ps(ratio * self._cost.additive(arithmetic[number]))
+            use_ps = self._ps(ratio * self._cost.additive(group))
             phases.append(Phase(tuple(waits), use_ps, tuple(issues), stores))
         return MainLoop(
             self._slots[loop.index],
@@ -309,7 +309,7 @@ class PipeCost:
 
     def _unit_cycles(self, ops: Sequence[Op]) -> tuple[float, float, float, float]:
         done = [work(op) for op in ops]
-        smem = sum(smem_read_bytes(op, self._warps) + smem_write_bytes(op) for op in ops if not isinstance(op, Store))
+        smem = sum(smem_read_bytes(op, self._warps) + smem_write_bytes(op) for op in ops)
         return (
             sum(item.flops for item in done) / self._flop_per_clk,
             sum(item.exps for item in done) / self._sm.sfu_ops_per_clk,

@@ -41,7 +41,7 @@ class MemorySystem:
         arrival, missing_bytes, missing = l2.look_up(base, pieces)
         self.hit += size_bytes - missing_bytes
         if not missing:
-            return max(filled, served + self._hit_ps, arrival)
+            return max(max(filled, served) + self._hit_ps, arrival)
         usable = max(filled, served, self.hbm.read(now_ps, missing_bytes)) + self._miss_ps
         evicted = l2.insert(0, missing, usable, is_dirty=False)
         if evicted:

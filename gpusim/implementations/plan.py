@@ -22,6 +22,7 @@ from gpusim.workloads import AttentionWorkload
 CUSTOM = "custom"
 _MACHINE_CHOICES = ("accumulator_bytes",)
 _PINS = ("ctas_per_sm", "grain")
+_NOTHING_FITS = "no smaller tile fits; lower head_dim or seqlen, or choose another schedule"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ def parse_request(written: object, where: str) -> ScheduleRequest:
         raise ScenarioError(where, [f"schedule: got {written!r}, expected a name or a mapping with a name"])
     name, _, version = name.partition("@")
     if name not in implementations():
-        raise UnknownNameError(f"{where}: schedule", name, _names())
+        raise UnknownNameError("schedule", name, _names())
     _check_version(name, version, where)
     _check_choices(name, choices, where)
     return ScheduleRequest(name, version or None, choices)
@@ -85,9 +86,10 @@ def _check_version(name: str, version: str, where: str) -> None:
 def _check_choices(name: str, choices: Mapping[str, object], where: str) -> None:
     """Types and ranges of the stated choices, before any GPU is known."""
     model = SCHEDULES[implementations()[name].schedule].choices
-    stated = dict(choices)
+    stated = _with_tuples(choices)
     placeholders = {key: 1 for key, info in model.model_fields.items() if info.is_required() and key not in stated}
-    problems = [f"{key}: the machine states it; leave it out" for key in _MACHINE_CHOICES if stated.pop(key, None)]
+    problems = [f"{key}: the machine states it; leave it out" for key in _MACHINE_CHOICES if key in stated]
+    stated = {key: value for key, value in stated.items() if key not in _MACHINE_CHOICES}
     try:
         model.model_validate(placeholders | stated)
     except ValidationError as error:
@@ -160,9 +162,16 @@ def _choices(
 
 
 def _validated(schedule: Schedule, values: Mapping[str, object]) -> Choices:
-    """`values` were checked when the request was parsed; lists of the tables become tuples."""
-    tuples = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
-    return schedule.choices.model_validate(tuples)
+    """`values` were checked when the request was parsed, but not together with those of the table."""
+    try:
+        return schedule.choices.model_validate(_with_tuples(values))
+    except ValidationError as error:
+        raise ScenarioError(f"schedule {schedule.name}", problems_from(error, schedule.choices)) from None
+
+
+def _with_tuples(values: Mapping[str, object]) -> dict[str, object]:
+    """YAML has lists; choices hold tuples."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
 
 
 def _largest_square(
@@ -174,9 +183,9 @@ def _largest_square(
         choices = _validated(schedule, {"tile_q": size, "tile_kv": size} | dict(fixed))
         try:
             _check_kernels(schedule.build(workload, choices, {}), spec)
-        except DoesNotFitError:
+        except DoesNotFitError as error:
             if size == 1:
-                raise
+                raise DoesNotFitError(error.reason, _NOTHING_FITS) from None
             size //= 2
         else:
             return choices
@@ -195,7 +204,7 @@ def _check_graph_fits(
     except DoesNotFitError as error:
         smaller = _fitting(schedule, choices, spec, workload)
         if smaller is None:
-            raise
+            raise DoesNotFitError(error.reason, _NOTHING_FITS) from None
         fits = f"tile_q: {smaller.tile_q}, tile_kv: {smaller.tile_kv}, stages: {smaller.stages} fits"
         raise DoesNotFitError(error.reason, f"{error.fix}; {fits}") from None
 

@@ -82,7 +82,8 @@ def execute(
     """Outputs and saved tensors of the graph, each (heads, rows, cols).
 
     `rng` picks a random legal order of CTAs and of the steps in each; without it program order is used. `on_rescale`
-    sees every row whose maximum grew; `on_statistics(head, first_row, m, l)` sees m and ℓ when a tile is normalised.
+    sees every row whose maximum grew; `on_statistics(head, first_row, m, l)` sees m and ℓ after every tile: the last
+    call for a row holds its true maximum and sum.
     """
     memory = _Memory(graph, inputs, precision)
     observers = _Observers(on_rescale, on_statistics)
@@ -207,7 +208,6 @@ class _Cta:
                 case Normalise(out=out, l=total):
                     rows = min(len(at(out)), len(at(total)))
                     at(out)[:rows] /= at(total)[:rows]
-                    self._report_statistics(step)
                 case LogSumExp(m=m, l=total, lse=lse):
                     self._put(step, lse, at(m) + np.log(at(total)))
                 case RowSoftmax(scores=scores):
@@ -251,6 +251,9 @@ class _Cta:
         at(op.l)[:rows] = at(op.l)[:rows] * alpha + weights.sum(axis=1, keepdims=True)
         at(op.m)[:rows] = new
         self._put(step, op.alpha, alpha)
+        if self._observers.on_statistics is not None:
+            total = at(op.l)[:rows, 0].copy()
+            self._observers.on_statistics(step.indices[HEAD], self._first_row(step, op.scores.rows), new[:, 0], total)
 
     def _report_rescales(self, step: Step, op: OnlineSoftmax, old: Array, new: Array, alpha: Array) -> None:
         if self._observers.on_rescale is None:
@@ -259,14 +262,6 @@ class _Cta:
         for row in np.flatnonzero(np.isfinite(old[:, 0]) & (new[:, 0] > old[:, 0])):
             before, after, factor = (float(x[row, 0]) for x in (old, new, alpha))
             self._observers.on_rescale(Rescaling(step.indices[HEAD], first + int(row), before, after, factor))
-
-    def _report_statistics(self, step: Step) -> None:
-        names = {name for name, _ in self._slots}
-        if self._observers.on_statistics is None or not {"m", "l"} <= names:
-            return
-        m, total = (self._slots[name, step.stages[name]][:, 0] for name in ("m", "l"))
-        first = self._first_row(step, len(m))
-        self._observers.on_statistics(step.indices[HEAD], first, m.copy(), total.copy())
 
     @staticmethod
     def _first_row(step: Step, tile_rows: int) -> int:

@@ -1,8 +1,8 @@
 """What a schedule leaves open: tiles, stages, warps, where accumulators live."""
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import BaseModel
+from pydantic import BaseModel, model_validator
 
 from gpusim.strict_yaml import STRICT, PositiveWhole
 
@@ -39,9 +39,9 @@ class NaiveChoices(BaseModel):
 
     `tile_q` × `tile_kv` is a tile of the scores, and `pv_tile_q` the rows of an output tile of PV (`tile_q` when None),
     which walks the keys in steps of `tile_kv`. At most `softmax_rows` rows make one CTA group of the row softmax.
-    `prepare` lists the passes over Q, K and V that a framework runs first; where none of them scales Q or K, 1/√d is
-    multiplied into the scores. With `accumulators` in smem, K (then V) stays in shared memory, and Q, S, P and O pass
-    in row tiles.
+    `prepare` lists the passes over Q, K and V that a framework runs first, at most one of which scales; where none
+    does, 1/√d is multiplied into the scores, or with `fold_scale` into Q by a pass of its own. With `accumulators` in
+    smem, K (then V) stays in shared memory, and Q, S, P and O pass in row tiles.
     """
 
     model_config = STRICT
@@ -57,3 +57,16 @@ class NaiveChoices(BaseModel):
     prepare: tuple[PreparePass, ...] = ()
     accumulator_bytes: PositiveWhole = 4
     ctas_per_sm: PositiveWhole | None = None
+
+    @property
+    def scaling_passes(self) -> tuple[PreparePass, ...]:
+        """The passes of `prepare` that multiply 1/√d in."""
+        return tuple(name for name in self.prepare if name.startswith("scale"))
+
+    @model_validator(mode="after")
+    def _scale_once(self) -> Self:
+        if len(self.scaling_passes) > 1:
+            raise ValueError(f"prepare = {list(self.prepare)} scales by 1/√d more than once; keep one scale pass")
+        if len(set(self.prepare)) < len(self.prepare):
+            raise ValueError(f"prepare = {list(self.prepare)} names a pass twice; name each once")
+        return self

@@ -87,7 +87,7 @@ class _Prepared:
     def __init__(self, workload: AttentionWorkload, choices: NaiveChoices, costs: Mapping[str, KernelCost]) -> None:
         self.kernels: list[Kernel] = []
         self.k_is_transposed = False
-        self.is_scaled = choices.fold_scale
+        self.is_scaled = False
         self._workload = workload
         self._costs = costs
         self._tensors = {
@@ -95,8 +95,8 @@ class _Prepared:
             "k": keys(workload, choices.tile_kv),
             "v": values(workload, choices.tile_kv),
         }
-        passes = ("scale_q", *choices.prepare) if choices.fold_scale else choices.prepare
-        for prepare in dict.fromkeys(passes):
+        folds = choices.fold_scale and not choices.scaling_passes
+        for prepare in ("scale_q", *choices.prepare) if folds else choices.prepare:
             kind, which = prepare.split("_")
             self._run(kind, which)
 

@@ -1,10 +1,10 @@
 """What a legal graph is. A schedule that breaks a rule is a bug, reported with the kernel and task by name."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from gpusim.errors import GraphError
 from gpusim.taskgraph.ops import Load, MatMul, Store, reads, writes
-from gpusim.taskgraph.program import HEAD, Kernel, Task, TaskGraph
+from gpusim.taskgraph.program import HEAD, Kernel, Loop, Node, Task, TaskGraph
 from gpusim.taskgraph.tensors import Buffer, Role, Tensor, Tile
 
 
@@ -18,6 +18,8 @@ def check_graph(graph: TaskGraph) -> None:
 
 def _kernel_problems(kernel: Kernel) -> Iterator[str]:
     declared = set(kernel.buffers)
+    yield from (f"{kernel.name}: {problem}" for problem in _buffer_problems(kernel))
+    yield from (f"{kernel.name}: {problem}" for problem in _unread_loads(kernel.program))
     written: set[Buffer] = set()
     indices = kernel.trips()
     if HEAD not in dict(kernel.grid):
@@ -31,10 +33,31 @@ def _kernel_problems(kernel: Kernel) -> Iterator[str]:
             if buffer not in written:
                 yield f"{where}: reads {buffer.name} before anything wrote it"
         written.update(writes(task.op))
-        yield from (f"{where}: {problem}" for problem in _task_problems(task, set(indices)))
+        yield from (f"{where}: {problem}" for problem in _task_problems(task, indices))
 
 
-def _task_problems(task: Task, indices: set[str]) -> Iterator[str]:
+def _buffer_problems(kernel: Kernel) -> Iterator[str]:
+    names = [buffer.name for buffer in kernel.buffers]
+    for name in dict.fromkeys(name for name in names if names.count(name) > 1):
+        yield f"two buffers are called {name}"
+
+
+def _unread_loads(nodes: tuple[Node, ...]) -> Iterator[str]:
+    """Loads of an innermost loop into a buffer it never reads: nothing would say when the buffer is free again."""
+    for node in nodes:
+        if not isinstance(node, Loop):
+            continue
+        yield from _unread_loads(node.body)
+        tasks = [task for task in node.body if isinstance(task, Task)]
+        if len(tasks) < len(node.body):
+            continue
+        read = {buffer for task in tasks for buffer in reads(task.op)}
+        for task in tasks:
+            if isinstance(task.op, Load) and task.op.into not in read:
+                yield f"{task.name}: loop {node.index} loads {task.op.into.name} and never reads it"
+
+
+def _task_problems(task: Task, indices: Mapping[str, int]) -> Iterator[str]:
     if task.guard is not None and task.guard.index not in indices:
         yield f"guard names index {task.guard.index}, which is no loop or grid index"
     match task.op:
@@ -48,10 +71,19 @@ def _task_problems(task: Task, indices: set[str]) -> Iterator[str]:
             return
 
 
-def _tile_problems(tile: Tile, buffer: Buffer, indices: set[str]) -> Iterator[str]:
-    for axis in (tile.row, tile.col):
+def _tile_problems(tile: Tile, buffer: Buffer, indices: Mapping[str, int]) -> Iterator[str]:
+    name = tile.tensor.name
+    for axis, blocks in ((tile.row, len(tile.row_extents())), (tile.col, len(tile.col_extents()))):
         if isinstance(axis, str) and axis not in indices:
-            yield f"tile of {tile.tensor.name} uses index {axis}, which is no loop or grid index"
+            yield f"tile of {name} uses index {axis}, which is no loop or grid index"
+            continue
+        last = indices[axis] - 1 if isinstance(axis, str) else axis
+        if last >= blocks:
+            yield f"tile of {name} reaches block {last}, but {name} has {blocks}"
+    if tile.row == tile.col and isinstance(tile.row, str):
+        yield f"tile of {name} uses index {tile.row} for its row and its column"
+    if indices.get(HEAD, tile.tensor.heads) != tile.tensor.heads:
+        yield f"the grid has {indices[HEAD]} heads, but {name} has {tile.tensor.heads}"
     if (tile.rows, tile.cols) != (buffer.rows, buffer.cols):
         yield f"a {tile.rows}×{tile.cols} tile does not fill buffer {buffer.name} of {buffer.rows}×{buffer.cols}"
 

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from gpusim.editor_schema import schema_files
 from gpusim.scenario import FIELDS
 

@@ -1,4 +1,4 @@
-"""A schedule written outside the package runs through every reader: the example in examples/own_schedule.py."""
+"""A schedule written outside the package runs through every reader: the example in docs/own_schedule.py."""
 
 import importlib.util
 import random
@@ -20,7 +20,7 @@ from gpusim.units import ms_from_ps
 from gpusim.workloads import AttentionWorkload, Conditions
 
 ROOT = Path(__file__).parents[2]
-SCRIPT = ROOT / "examples" / "own_schedule.py"
+SCRIPT = ROOT / "docs" / "own_schedule.py"
 RAGGED = AttentionWorkload(batch=2, heads=2, seqlen_q=50, seqlen_k=37, head_dim=16)
 
 

@@ -167,12 +167,10 @@ def test_a_tile_that_fits_is_named_with_its_stages() -> None:
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    """With where it was written."""
+    """Nothing falls back to another schedule."""
     with pytest.raises(UnknownNameError) as caught:
         parse_request("flash9", "here")
-    assert "here: schedule: 'flash9' is not known; choose one of: naive, pytorch_naive, flash1, flash2" == str(
-        caught.value
-    )
+    assert "schedule: 'flash9' is not known; choose one of: naive, pytorch_naive, flash1, flash2" == str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 One CTA a head loads K and V once and lets the Q tiles pass by. A row of scores is complete after one product, so the
 softmax needs no running maximum. Fused BERT kernels work like this; it fits as long as K and V fit an SM.
 
-Run it with `python examples/own_schedule.py`. The same task graph is read three times: on NumPy, to show that it
+Run it with `python docs/own_schedule.py`. The same task graph is read three times: on NumPy, to show that it
 computes attention; in closed form, for its bytes; and on a simulated A100, for its time.
 """
 
