@@ -44,7 +44,10 @@ OutOption = Annotated[Optional[Path], typer.Option(help="Folder for the files; d
 ForceOption = Annotated[bool, typer.Option("--force", help="Simulate what the size guard refuses.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on standard output, nothing else there.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="Print nothing but problems.")]
-ModeOption = Annotated[Literal["auto", "exhaustive"], typer.Option(help="Every CTA is simulated; auto means that too.")]
+ModeOption = Annotated[
+    Literal["auto", "exhaustive", "compiled"],
+    typer.Option(help="All simulate every CTA with one result: on SimPy, in machine code, or as the length suggests."),
+]
 
 
 def main() -> None:
@@ -109,7 +112,7 @@ def run(
         loaded = build_scenario(content, where="command line", text=text, overrides=overrides)
     check_out(out)
     with _progress("simulating", len(loaded.points), quiet=quiet or json_) as advance:
-        done = run_scenario(loaded, workers=workers, force=force, on_done=advance)
+        done = run_scenario(loaded, workers=workers, mode=mode, force=force, on_done=advance)
     if done.was_interrupted:
         print(f"interrupted: {len(done.finished)} of {len(loaded.points)} points are finished", file=sys.stderr)
     if done.was_interrupted and not done.finished:
@@ -189,6 +192,7 @@ def compare(
             gpus=gpu or (),
             overrides=_overrides(set_),
             workers=workers,
+            mode=mode,
             force=force,
             on_start=advance.total,
             on_done=advance,
@@ -207,8 +211,9 @@ def compare(
         reached = "no row was simulated" if figures is None else f"the mean absolute error is {figures.mape_pct:.1f} %"
         print(f"error: --max-mape {max_mape:g}: {reached}", file=sys.stderr)
     if done.comparison.was_interrupted:
+        print(f"interrupted: {len(done.comparison.compared)} rows are simulated", file=sys.stderr)
         raise typer.Exit(ExitCode.INTERRUPTED)
-    if missed:
+    if missed or done.comparison.failed:
         raise typer.Exit(ExitCode.FAILED)
     if not done.comparison.compared:
         print("no row was simulated; the reasons stand in compare.json", file=sys.stderr)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpusim.engine import Mode
 from gpusim.errors import InputError, MeasuredError
 from gpusim.implementations import ScheduleRequest, implementations
 from gpusim.measured import MeasuredFile, MeasuredRow, SkippedRow, read_all, verdict
@@ -100,7 +101,8 @@ class SeriesFigures:
 class Comparison:
     """All rows that were simulated, all that were not with the reason, and every assumption with its count.
 
-    `wall_s` is the time of every simulated point in seconds, `steps` the loop steps of all of them.
+    `wall_s` is the time of every simulated point in seconds, `steps` the loop steps of all of them, and `failed` how many
+    points ended in an error.
     """
 
     rows: int
@@ -111,6 +113,7 @@ class Comparison:
     unreadable: tuple[MeasuredError, ...]
     wall_s: tuple[float, ...]
     steps: int
+    failed: int
     was_interrupted: bool
 
     def figures(self) -> ErrorFigures | None:
@@ -184,6 +187,7 @@ def compare(
     *,
     spec_of: Callable[[str], GpuSpec | None] = load_gpu,
     workers: int | None = None,
+    mode: Mode = "auto",
     force: bool = False,
     on_start: Callable[[int], None] = lambda count: None,
     on_done: Callable[[], None] = lambda: None,
@@ -209,8 +213,9 @@ def compare(
         points[key] = point
         keys.append((row, key))
     on_start(len(points))
-    sweep = run_sweep(list(points.values()), workers=workers, force=force, on_done=on_done)
-    results = dict(zip(points, sweep.results, strict=False)) if not sweep.was_interrupted else {}
+    sweep = run_sweep(list(points.values()), workers=workers, mode=mode, force=force, on_done=on_done)
+    point_keys = list(points)
+    results = {point_keys[item.number]: item.result for item in sweep.finished}
     compared = []
     for row, key in keys:
         result = results.get(key)
@@ -228,6 +233,7 @@ def compare(
         unreadable=tuple(unreadable),
         wall_s=tuple(item.wall_s for item in sweep.finished),
         steps=sum(item.steps for item in sweep.finished),
+        failed=sum(item.result.status == "error" for item in sweep.finished),
         was_interrupted=sweep.was_interrupted,
     )
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from rich.console import Console
 
 from gpusim.compare import Comparison, ErrorFigures, SeriesFigures, compare, comparison_json
+from gpusim.engine import Mode
 from gpusim.errors import ConfigError
 from gpusim.measured import find_measured
 from gpusim.report import manifest_json, results_csv
@@ -145,6 +146,7 @@ def run_comparison(
     gpus: Sequence[str] = (),
     overrides: Mapping[str, str] | None = None,
     workers: int | None = None,
+    mode: Mode = "auto",
     force: bool = False,
     on_start: Callable[[int], None] = lambda count: None,
     on_done: Callable[[], None] = lambda: None,
@@ -158,6 +160,7 @@ def run_comparison(
         paths,
         spec_of=_specs(gpus, overrides or {}),
         workers=workers,
+        mode=mode,
         force=force,
         on_start=on_start,
         on_done=on_done,

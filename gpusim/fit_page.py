@@ -13,6 +13,8 @@ from gpusim.dtypes import DType
 from gpusim.fit import TileFit, fit_tiles
 from gpusim.specs import GpuSpec, apply_overrides, load_gpu
 
+_FULL_WIDTH = 80  # characters; below that the columns stand closer
+
 
 @dataclass(frozen=True, slots=True)
 class Fits:
@@ -64,20 +66,24 @@ def run_fits(
 def print_fits(fits: Fits, console: Console) -> None:
     """A table a GPU, then why tiles were refused and what to change."""
     for spec, rows in fits.by_gpu:
-        console.print(_table(fits, spec, rows))
+        console.print(_table(fits, spec, rows, width=console.width))
         for reason in dict.fromkeys(fit.reason for fit in rows if fit.reason and len(rows) <= 4):
             console.print(reason, soft_wrap=True)
         if len(rows) > 4 and not any(fit.fits for fit in rows):
             console.print("None of these fits; give smaller tiles with --tile-q and --tile-kv", soft_wrap=True)
 
 
-def _table(fits: Fits, spec: GpuSpec, rows: Sequence[TileFit]) -> Table:
+def _table(fits: Fits, spec: GpuSpec, rows: Sequence[TileFit], *, width: int) -> Table:
     limit = spec.sm.smem_per_cta_max_bytes
     what = f"{fits.schedule} on {spec.name}, head_dim {fits.head_dim}, {fits.dtype}"
     title = f"{what}: shared memory per CTA at most {limit:,} B"
-    table = Table(title=title, box=box.SIMPLE, title_justify="left")
-    for heading in ("tile_q", "tile_kv", "stages", "warps", "smem B/CTA", "registers", "CTAs/SM", "limited by"):
-        table.add_column(heading, justify="left" if heading == "limited by" else "right", no_wrap=True)
+    padding = (0, 1, 0, 0) if width >= _FULL_WIDTH else 0
+    table = Table(
+        title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=padding, pad_edge=False, show_edge=False
+    )
+    for heading in ("tile_q", "tile_kv", "stages", "warps", "smem B\nper CTA", "regs/\nthread", "CTAs\nper SM"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("limited by", overflow="fold")
     for fit in rows:
         verdict = fit.limited_by if fit.fits else _short_reason(fit, spec)
         cells = (fit.tile_q, fit.tile_kv, fit.stages, fit.warps, f"{fit.smem_bytes_per_cta:,}")

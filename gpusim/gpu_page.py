@@ -20,17 +20,27 @@ _SHORT_UNITS = {"bytes per clock": "B/clk", "FLOP per clock": "FLOP/clk", "opera
 def gpu_text(spec: GpuSpec) -> str:
     """Page about one GPU: bandwidth ratio, peaks, and every number with unit, kind of source and source.
 
-    Sources are numbered and listed at the end, each once.
+    A number that the file leaves open is "unknown". Sources are numbered and listed at the end, each once.
     """
     title = f"{spec.name}: {spec.product} ({spec.architecture}, compute capability {spec.compute_capability})"
     origins = list(dict.fromkeys(source.source for source in spec.sources.values()))
-    blocks = [title, _bandwidth_block(spec), _peaks_block(spec), *_groups(spec, origins), _sources_block(origins)]
+    blocks = [
+        title,
+        *_fit_only_block(spec),
+        _bandwidth_block(spec),
+        _peaks_block(spec),
+        *_groups(spec, origins),
+        _sources_block(origins),
+    ]
     return "\n\n".join(blocks) + "\n"
 
 
 def gpus_table(specs: Sequence[GpuSpec]) -> str:
-    """One line per GPU with the numbers that tell GPUs apart; fp16 is the dense peak at the boost clock."""
-    header = ("name", "SMs", "clock", "smem/SM", "L2", "HBM", "HBM peak", "fp16 dense")
+    """One line per GPU with the numbers that tell GPUs apart; fp16 is the dense peak at the boost clock.
+
+    What `answers` says is what a GPU is good for: "simulate" (and fit), or "fit-only" where timings are unknown.
+    """
+    header = ("name", "answers", "SMs", "clock", "smem/SM", "L2", "HBM", "HBM peak", "fp16 dense")
     rows = [header, *(_table_row(spec) for spec in specs)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
     return "".join(_aligned(row, widths) + "\n" for row in rows)
@@ -40,6 +50,7 @@ def _table_row(spec: GpuSpec) -> tuple[str, ...]:
     fp16 = spec.sm.tensor_flop_per_clk.get("fp16")
     return (
         spec.name,
+        "fit-only" if spec.missing_for_simulation() else "simulate",
         str(spec.sm.count),
         f"{spec.sm.clock_hz / 1e6:.0f} MHz",
         _size(spec.sm.smem_bytes),
@@ -55,9 +66,17 @@ def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join([row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in cells)])
 
 
+def _fit_only_block(spec: GpuSpec) -> list[str]:
+    missing = spec.missing_for_simulation()
+    if not missing:
+        return []
+    text = f"Fit-only: gpusim fit answers; simulation needs {', '.join(missing)}"
+    return ["\n".join(textwrap.wrap(text, WIDTH, break_on_hyphens=False))]
+
+
 def _bandwidth_block(spec: GpuSpec) -> str:
     levels = [("SRAM", spec.smem_bandwidth_bytes_per_s)]
-    if spec.memory.l2:
+    if spec.memory.l2 is not None and spec.memory.l2.bandwidth_bytes_per_s is not None:
         levels.append(("L2", spec.memory.l2.bandwidth_bytes_per_s))
     levels.append(("HBM", spec.memory.hbm.peak_bandwidth_bytes_per_s))
     slowest = levels[-1][1]
@@ -98,8 +117,11 @@ def _groups(spec: GpuSpec, origins: Sequence[str]) -> Iterator[str]:
 
 
 def _rows(spec: GpuSpec, path: str, group: BaseModel, origins: Sequence[str]) -> Iterator[str]:
+    missing = spec.missing_for_simulation()
     for name, value in group:
-        if isinstance(value, tuple):
+        if f"{path}.{name}" in missing:
+            yield name.ljust(_NAME_WIDTH) + "unknown"
+        elif isinstance(value, tuple):
             yield f"{name.ljust(_NAME_WIDTH)}{', '.join(value)}"
         elif isinstance(value, dict):
             for key, number in value.items():

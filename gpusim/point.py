@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gpusim.analytic import footprint, graph_operand_bytes, lower_bound, registers_per_thread, roofline_ms
-from gpusim.engine import KernelRun, Simulation, estimated_steps, simulate
+from gpusim.engine import KernelRun, Mode, Simulation, estimated_steps, run_mode, simulate
 from gpusim.errors import DoesNotFitError, PointError
 from gpusim.implementations import Plan, ScheduleRequest, implementations, plan, stacks
 from gpusim.results import KernelResult, PointResult
@@ -14,7 +14,8 @@ from gpusim.trace import Recorder, Stall
 from gpusim.units import ms_from_ps
 from gpusim.workloads import AttentionWorkload, Conditions
 
-SIZE_GUARD_STEPS = 10_000_000  # loop steps; about a minute of simulation
+SIZE_GUARD_STEPS = 10_000_000  # loop steps on SimPy; about a minute of simulation
+COMPILED_STEPS_PER_SIMPY_STEP = 20  # what machine code walks while SimPy walks one, at the least
 BUSY_SHARE = 0.6  # from this share of the time on, a resource is called the bottleneck
 
 
@@ -28,7 +29,9 @@ class Point:
     conditions: Conditions
 
 
-def run_point(point: Point, *, force: bool = False, recorder: Recorder | None = None) -> PointResult:
+def run_point(
+    point: Point, *, mode: Mode = "auto", force: bool = False, recorder: Recorder | None = None
+) -> PointResult:
     """Simulates a point. A refusal becomes a result with its status, reason and fix; nothing is raised for it.
 
     Without `force`, a point that would walk more than SIZE_GUARD_STEPS loop steps is refused.
@@ -38,20 +41,22 @@ def run_point(point: Point, *, force: bool = False, recorder: Recorder | None = 
     except PointError as error:
         return answer(point, status=error.status, reason=error.reason, fix=error.fix)
     try:
-        _guard_size(planned, force=force)
-        run = simulate(planned.graph, point.spec, _with_floor(point), recorder)
+        if not force:
+            _guard_size(planned, run_mode(planned.graph, mode, recorder))
+        run = simulate(planned.graph, point.spec, _with_floor(point), recorder, mode)
     except PointError as error:
         return answer(point, status=error.status, reason=error.reason, fix=error.fix, **_plan_fields(planned))
     fields = _plan_fields(planned) | _simulated_fields(point, planned, run)
     return answer(point, status="ok", **fields)
 
 
-def _guard_size(planned: Plan, *, force: bool) -> None:
+def _guard_size(planned: Plan, mode: str) -> None:
     steps = estimated_steps(planned.graph)
-    if steps > SIZE_GUARD_STEPS and not force:
+    limit = SIZE_GUARD_STEPS * (COMPILED_STEPS_PER_SIMPY_STEP if mode == "compiled" else 1)
+    if steps > limit:
         raise DoesNotFitError(
             f"size guard: the point walks {steps / 1e6:.0f} million loop steps, the guard allows "
-            f"{SIZE_GUARD_STEPS / 1e6:.0f} million (about a minute)",
+            f"{limit / 1e6:.0f} million (about a minute)",
             "pass --force to simulate it all the same, or lower batch, heads or seqlen",
         )
 
@@ -130,7 +135,7 @@ def _simulated_fields(point: Point, planned: Plan, run: Simulation) -> dict[str,
         "roofline_ms": roofline_ms(workload, operand_bytes, spec),
         "bottleneck": "launch" if launch_share >= BUSY_SHARE else main.bottleneck,
         "stalls": _stall_shares(run, launch_share),
-        "mode": "exhaustive",
+        "mode": run.mode,
         "kernels": kernels,
     }
 
@@ -184,8 +189,8 @@ def _kernel_result(kernel: Kernel, done: KernelRun, spec: GpuSpec) -> KernelResu
 
 def _bottleneck(busy: Mapping[str, float], spec: GpuSpec) -> str:
     """The resource that is busy most of the time, against the rate it can really reach; else "latency"."""
-    hbm = spec.memory.hbm
-    reached = hbm.peak_bandwidth_bytes_per_s / hbm.stream_bandwidth_bytes_per_s
+    stream_bandwidth = spec.timings().hbm.stream_bandwidth_bytes_per_s
+    reached = spec.memory.hbm.peak_bandwidth_bytes_per_s / stream_bandwidth
     shares = {"hbm": busy["hbm"] * reached, "compute pipe": busy["pipe"], "l2": busy.get("l2", 0.0)}
     busiest = max(shares, key=lambda name: shares[name])
     return busiest if shares[busiest] >= BUSY_SHARE else "latency"

@@ -11,6 +11,7 @@ from tempfile import TemporaryFile
 
 from rich.console import Console
 
+from gpusim.engine import Mode
 from gpusim.errors import InputError
 from gpusim.overlay import Overlay, overlay
 from gpusim.point import Point
@@ -142,6 +143,7 @@ def run_scenario(
     scenario: Scenario,
     *,
     workers: int | None = None,
+    mode: Mode = "auto",
     force: bool = False,
     on_done: Callable[[], None] = lambda: None,
 ) -> Run:
@@ -150,6 +152,6 @@ def run_scenario(
     Raises UnknownNameError or MeasuredError for a measured file.
     """
     overlay((), (), scenario.measured)
-    sweep = run_sweep(scenario.points, workers=workers, force=force, on_done=on_done)
+    sweep = run_sweep(scenario.points, workers=workers, mode=mode, force=force, on_done=on_done)
     points = [scenario.points[item.number] for item in sweep.finished]
     return Run(scenario, sweep.finished, overlay(points, sweep.results, scenario.measured), sweep.was_interrupted)

@@ -5,13 +5,16 @@ status "error"; the rest goes on.
 """
 
 import os
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from joblib import Parallel, delayed
 
-from gpusim.engine import estimated_steps
+from gpusim.engine import Mode, estimated_steps
 from gpusim.errors import PointError
 from gpusim.implementations import plan
 from gpusim.point import Point, answer, run_point
@@ -45,6 +48,7 @@ def run_sweep(
     points: Sequence[Point],
     *,
     workers: int | None = None,
+    mode: Mode = "auto",
     force: bool = False,
     on_done: Callable[[], None] = lambda: None,
 ) -> Sweep:
@@ -57,7 +61,7 @@ def run_sweep(
     finished: dict[int, Finished] = {}
     was_interrupted = False
     try:
-        for number, result, wall_s in _run(points, order, workers, force):
+        for number, result, wall_s in _run(points, order, workers, _Task(mode, force)):
             finished[number] = Finished(number, result, wall_s, steps[number] if result.status == "ok" else 0)
             on_done()
     except KeyboardInterrupt:
@@ -65,26 +69,48 @@ def run_sweep(
     return Sweep(tuple(finished[number] for number in sorted(finished)), was_interrupted)
 
 
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """Runs a numbered point and times it in seconds; travels to worker processes."""
+
+    mode: Mode
+    force: bool
+
+    def __call__(self, number: int, point: Point) -> tuple[int, PointResult, float]:
+        begin = time.perf_counter()
+        try:
+            result = run_point(point, mode=self.mode, force=self.force)
+        except Exception as error:  # the sweep outlives a bug in one point; the result carries it
+            result = answer(
+                point, status="error", reason=f"{type(error).__name__}: {error}", fix="report it with this scenario"
+            )
+        return number, result, time.perf_counter() - begin
+
+
 def _run(
-    points: Sequence[Point], order: Sequence[int], workers: int | None, force: bool
+    points: Sequence[Point], order: Sequence[int], workers: int | None, task: _Task
 ) -> Iterator[tuple[int, PointResult, float]]:
     processes = min(workers or os.cpu_count() or 1, len(points))
     if processes <= 1:
-        yield from (_timed(number, points[number], force) for number in order)
+        yield from (task(number, points[number]) for number in order)
         return
     pool = Parallel(n_jobs=processes, batch_size=1, return_as="generator_unordered")
-    yield from pool(delayed(_timed)(number, points[number], force) for number in order)
+    with _interrupts_ignored():
+        results = pool(delayed(task)(number, points[number]) for number in order)
+    yield from results
 
 
-def _timed(number: int, point: Point, force: bool) -> tuple[int, PointResult, float]:
-    begin = time.perf_counter()
+@contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    """Worker processes that start meanwhile ignore Ctrl-C for good, so that only this process answers it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # handlers belong to the main thread
+        return
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        result = run_point(point, force=force)
-    except Exception as error:  # the sweep outlives a bug in one point; the result carries it
-        result = answer(
-            point, status="error", reason=f"{type(error).__name__}: {error}", fix="report it with this scenario"
-        )
-    return number, result, time.perf_counter() - begin
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
 def _steps(point: Point) -> int:

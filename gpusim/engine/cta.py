@@ -4,14 +4,14 @@ A slot is one SimPy process for the whole kernel. It waits at most once for the 
 turn on the compute pipe; loads and stores are booked, not waited for one by one.
 """
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import simpy
 
 from gpusim.engine.clock import Environment
-from gpusim.engine.lower import Access, Block, LoweredKernel, MainLoop, OuterLoop, Straight
-from gpusim.hardware import Machine, StreamingMultiprocessor
+from gpusim.engine.lower import AccessTable, Block, LoweredKernel, MainLoop, OuterLoop, Straight
+from gpusim.hardware import Machine, book, read_tiles, write_tiles
 from gpusim.trace import Recorder, Stall
 
 Process = Generator[simpy.Event, Any, None]
@@ -21,7 +21,7 @@ class CtaSlot:
     """State of one slot: where its time went, and what its current CTA still waits for."""
 
     __slots__ = (
-        "_accepted_ps",
+        "_accesses",
         "_env",
         "_indices",
         "_kernel_name",
@@ -32,19 +32,16 @@ class CtaSlot:
         "_sm",
         "_store_queue_ps",
         "_track",
-        "compute_ps",
-        "launch_ps",
-        "load_ps",
-        "pipe_ps",
-        "store_ps",
-        "sync_ps",
+        "accepted_ps",
+        "spent_ps",
     )
 
     def __init__(
         self,
         env: Environment,
         machine: Machine,
-        sm: StreamingMultiprocessor,
+        sm: int,
+        accesses: tuple[AccessTable, ...],
         *,
         track: str,
         kernel_name: str,
@@ -55,6 +52,7 @@ class CtaSlot:
         self._env = env
         self._machine = machine
         self._sm = sm
+        self._accesses = accesses
         self._track = track
         self._kernel_name = kernel_name
         self._launch_ps = launch_ps
@@ -62,22 +60,21 @@ class CtaSlot:
         self._record = None if recorder is None else recorder.span
         self._indices: list[int] = []
         self._pending_ps = 0  # when everything loaded outside an inner loop has arrived
-        self._accepted_ps = 0  # when every store so far is accepted
-        self.launch_ps = self.compute_ps = self.pipe_ps = self.load_ps = self.sync_ps = self.store_ps = 0
+        self.accepted_ps = 0  # when every store so far is accepted
+        self.spent_ps = dict.fromkeys(Stall, 0)
 
-    def run(self, queue: Iterator[tuple[int, ...]], lowered: LoweredKernel, on_done: Callable[[int], None]) -> Process:
-        """Runs CTAs until the queue is empty, then reports when its last store is accepted."""
+    def run(self, queue: Iterator[tuple[int, ...]], lowered: LoweredKernel) -> Process:
+        """Runs CTAs until the queue, which all slots share, is empty."""
         env = self._env
         for coordinates in queue:
             now = env.now
-            started = self._machine.cta_launcher.book(now, self._launch_ps)
+            started = book(self._machine.launcher_free_ps, 0, now, self._launch_ps)
             yield env.timeout(started - now)
             self._note(Stall.LAUNCH, now, started)
-            self.launch_ps += started - now
+            self.spent_ps[Stall.LAUNCH] += started - now
             self._indices = [0, *coordinates, *(0,) * (lowered.num_slots - 1 - len(coordinates))]
             yield from self._walk(lowered.blocks)
             yield from self._drain()
-        on_done(self._accepted_ps)
 
     def _walk(self, blocks: tuple[Block, ...]) -> Process:
         for block in blocks:
@@ -93,11 +90,11 @@ class CtaSlot:
 
     def _drain(self) -> Process:
         """A CTA may retire while its last stores are still in the write queue."""
-        retire = self._accepted_ps - self._store_queue_ps
+        retire = self.accepted_ps - self._store_queue_ps
         now = self._env.now
         if retire > now:
             yield self._env.timeout(retire - now)
-            self.store_ps += retire - now
+            self.spent_ps[Stall.STORE] += retire - now
             self._note(Stall.STORE, now, retire)
 
     def _straight(self, block: Straight) -> Process:
@@ -114,18 +111,18 @@ class CtaSlot:
         now = self._env.now
         if ready_ps > now:
             yield self._env.timeout(ready_ps - now)
-            self.load_ps += ready_ps - now
+            self.spent_ps[Stall.LOAD] += ready_ps - now
             self._note(Stall.LOAD, now, ready_ps)
 
     def _hold_pipe(self, use_ps: int) -> Process:
         now = self._env.now
-        end = self._sm.pipe.book(now, use_ps)
+        end = book(self._machine.pipe_free_ps, self._sm, now, use_ps)
         yield self._env.timeout(end - now)
         self._account_hold(now, end, use_ps)
 
     def _account_hold(self, now: int, end: int, use_ps: int) -> None:
-        self.pipe_ps += end - use_ps - now
-        self.compute_ps += use_ps
+        self.spent_ps[Stall.PIPE] += end - use_ps - now
+        self.spent_ps[Stall.COMPUTE] += use_ps
         if self._record is not None:
             self._note(Stall.PIPE, now, end - use_ps)
             self._note(Stall.COMPUTE, end - use_ps, end)
@@ -133,7 +130,7 @@ class CtaSlot:
     def _main_loop(self, loop: MainLoop) -> Process:
         """The hot path: everything it touches every phase is a local."""
         env, indices, slot, trips = self._env, self._indices, loop.slot, loop.trips
-        timeout, book, record = env.timeout, self._sm.pipe.book, self._record
+        timeout, record, pipes, sm = env.timeout, self._record, self._machine.pipe_free_ps, self._sm
         load, store, note = self._load, self._store, self._note
         accesses = [streamed.access for streamed in loop.loads]
         stages = [streamed.stages for streamed in loop.loads]
@@ -166,7 +163,7 @@ class CtaSlot:
                         note(Stall.SYNC, arrived, start)
                 use_ps = phase.use_ps
                 if use_ps:
-                    end = book(start, use_ps)
+                    end = book(pipes, sm, start, use_ps)
                     yield timeout(end - start)
                     compute_ps += use_ps
                     pipe_ps += end - start - use_ps
@@ -183,21 +180,45 @@ class CtaSlot:
                         ready[number][trip % stages[number]] = load(accesses[number])
             earliest = env.now + step_ps
         self._pending_ps = earliest
-        self.load_ps += load_ps
-        self.pipe_ps += pipe_ps
-        self.compute_ps += compute_ps
-        self.sync_ps += sync_ps
+        self.spent_ps[Stall.LOAD] += load_ps
+        self.spent_ps[Stall.PIPE] += pipe_ps
+        self.spent_ps[Stall.COMPUTE] += compute_ps
+        self.spent_ps[Stall.SYNC] += sync_ps
 
-    def _load(self, access: Access) -> int:
+    def _load(self, access: int) -> int:
         """Asks for every tile of an access now; returns when the last is usable."""
-        base, tiles = access.tiles(self._indices)
-        return self._machine.memory.read(self._env.now, self._sm.number, base, tiles)
+        table, indices = self._accesses[access], self._indices
+        block = (
+            (indices[table.row_slot] + table.first_row) * table.col_blocks + indices[table.col_slot] + table.first_col
+        )
+        return read_tiles(
+            self._machine.memory,
+            self._env.now,
+            self._sm,
+            table.base + indices[table.head_slot] * table.head_stride,
+            table.offsets,
+            table.sizes,
+            table.begin[block],
+            table.begin[block + 1],
+            table.total[block],
+        )
 
-    def _store(self, access: Access) -> None:
-        base, tiles = access.tiles(self._indices)
-        accepted = self._machine.memory.write(self._env.now, base, tiles)
-        if accepted > self._accepted_ps:
-            self._accepted_ps = accepted
+    def _store(self, access: int) -> None:
+        table, indices = self._accesses[access], self._indices
+        block = (
+            (indices[table.row_slot] + table.first_row) * table.col_blocks + indices[table.col_slot] + table.first_col
+        )
+        accepted = write_tiles(
+            self._machine.memory,
+            self._env.now,
+            table.base + indices[table.head_slot] * table.head_stride,
+            table.offsets,
+            table.sizes,
+            table.begin[block],
+            table.begin[block + 1],
+            table.total[block],
+        )
+        self.accepted_ps = max(self.accepted_ps, accepted)
 
     def _note(self, kind: Stall, start_ps: int, end_ps: int) -> None:
         if self._record is not None and end_ps > start_ps:

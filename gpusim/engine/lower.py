@@ -10,10 +10,11 @@ max(matrix, softmax) + (1 − overlap) · min(matrix, softmax) + the rest, share
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from gpusim.analytic import smem_read_bytes, smem_write_bytes
 from gpusim.dtypes import DType
 from gpusim.errors import GraphError
-from gpusim.hardware.memory import Tiles
 from gpusim.specs import SmSpec
 from gpusim.taskgraph import (
     Buffer,
@@ -29,7 +30,6 @@ from gpusim.taskgraph import (
     Scale,
     Store,
     Task,
-    Tensor,
     Tile,
 )
 from gpusim.taskgraph.ops import Op, reads, work, writes
@@ -39,61 +39,71 @@ from gpusim.units import ps_from_cycles
 ZERO = 0  # the index slot that always holds 0, for fixed block numbers
 
 
-class Access:
-    """The tiles one load or store touches, for given index values."""
+@dataclass(frozen=True, slots=True)
+class AccessTable:
+    """The tiles that one load or store touches at each block of its tensor.
 
-    __slots__ = ("_base", "_col_slot", "_head_slot", "_head_stride", "_memo", "_row_slot", "_tile")
+    For index values `indices`, block = (indices[row_slot] + first_row) · col_blocks + indices[col_slot] + first_col.
+    Its tiles are numbers begin[block] to begin[block + 1], with keys base + indices[head_slot] · head_stride +
+    offsets[i] and sizes[i] bytes, total[block] together.
+    """
 
-    def __init__(self, tile: Tile, base: int, slots: dict[str, int]) -> None:
-        self._tile = tile
-        self._base = base
-        self._head_slot = slots[HEAD]
-        self._head_stride = tile.tensor.row_tiles * tile.tensor.col_tiles
-        self._row_slot = slots[tile.row] if isinstance(tile.row, str) else ZERO
-        self._col_slot = slots[tile.col] if isinstance(tile.col, str) else ZERO
-        self._memo: dict[tuple[int, int], Tiles] = {}
-
-    def tiles(self, indices: Sequence[int]) -> tuple[int, Tiles]:
-        """Key of the matrix's first tile, and the tiles inside the tensor with keys counted from it."""
-        block = indices[self._row_slot], indices[self._col_slot]
-        tiles = self._memo.get(block)
-        if tiles is None:
-            tiles = self._memo[block] = self._tiles_of(*block)
-        return self._base + indices[self._head_slot] * self._head_stride, tiles
-
-    def _tiles_of(self, row_block: int, col_block: int) -> Tiles:
-        tile, tensor = self._tile, self._tile.tensor
-        first_row, first_col = row_block * tile.row_tiles, col_block * tile.col_tiles
-        pieces = tuple(
-            (row * tensor.col_tiles + col, _rows_in(tensor, row) * _cols_in(tensor, col) * tensor.dtype.size_bytes)
-            for row in range(first_row, min(first_row + tile.row_tiles, tensor.row_tiles))
-            for col in range(first_col, min(first_col + tile.col_tiles, tensor.col_tiles))
-        )
-        return pieces, sum(size_bytes for _, size_bytes in pieces)
+    base: int
+    head_slot: int
+    head_stride: int
+    row_slot: int
+    first_row: int
+    col_slot: int
+    first_col: int
+    col_blocks: int
+    begin: list[int]
+    total: list[int]
+    offsets: list[int]
+    sizes: list[int]
 
 
-def _rows_in(tensor: Tensor, row_tile: int) -> int:
-    return min(tensor.tile_rows, tensor.rows - row_tile * tensor.tile_rows)
-
-
-def _cols_in(tensor: Tensor, col_tile: int) -> int:
-    return min(tensor.tile_cols, tensor.cols - col_tile * tensor.tile_cols)
+def access_table(tile: Tile, base: int, slots: dict[str, int]) -> AccessTable:
+    """The table of one tile address; `base` is its tensor's first cache key, `slots` numbers the indices."""
+    tensor = tile.tensor
+    rows, cols = np.arange(tensor.row_tiles), np.arange(tensor.col_tiles)
+    row_sizes = np.minimum(tensor.tile_rows, tensor.rows - rows * tensor.tile_rows)
+    col_sizes = np.minimum(tensor.tile_cols, tensor.cols - cols * tensor.tile_cols)
+    col_blocks = len(tile.col_extents())
+    block = (rows // tile.row_tiles)[:, None] * col_blocks + (cols // tile.col_tiles)[None, :]
+    order = np.argsort(block, axis=None, kind="stable")
+    sizes = (np.outer(row_sizes, col_sizes) * tensor.dtype.size_bytes).ravel()[order]
+    counts = np.bincount(block.ravel())
+    total = np.bincount(block.ravel()[order], weights=sizes).astype(np.int64)
+    return AccessTable(
+        base=base,
+        head_slot=slots[HEAD],
+        head_stride=tensor.row_tiles * tensor.col_tiles,
+        row_slot=slots[tile.row] if isinstance(tile.row, str) else ZERO,
+        first_row=0 if isinstance(tile.row, str) else tile.row,
+        col_slot=slots[tile.col] if isinstance(tile.col, str) else ZERO,
+        first_col=0 if isinstance(tile.col, str) else tile.col,
+        col_blocks=col_blocks,
+        begin=np.concatenate(([0], np.cumsum(counts))).tolist(),
+        total=total.tolist(),
+        offsets=order.tolist(),
+        sizes=sizes.tolist(),
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Straight:
-    """Straight-line code: issue `loads`, wait, hold the pipe for `use_ps`, post `stores`."""
+    """Straight-line code: issue `loads`, wait, hold the pipe for `use_ps`, post `stores`, all by access number."""
 
-    loads: tuple[Access, ...]
+    loads: tuple[int, ...]
     use_ps: int
-    stores: tuple[Access, ...]
+    stores: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class StreamedLoad:
     """A load of an innermost loop that runs up to `stages` iterations ahead of its reader."""
 
-    access: Access
+    access: int
     stages: int
 
 
@@ -104,7 +114,7 @@ class Phase:
     waits: tuple[int, ...]
     use_ps: int
     issues: tuple[int, ...]
-    stores: tuple[Access, ...]
+    stores: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +142,13 @@ Block = Straight | MainLoop | OuterLoop
 
 @dataclass(frozen=True, slots=True)
 class LoweredKernel:
-    """Blocks of one CTA, and how many index slots they use; slot 1 on are the grid's indices in order."""
+    """Blocks of one CTA, the accesses they name by number, and how many index slots they use.
+
+    Slot 0 holds zero; the grid's indices follow in order, then those of loops.
+    """
 
     blocks: tuple[Block, ...]
+    accesses: tuple[AccessTable, ...]
     num_slots: int
 
 
@@ -151,10 +165,12 @@ class _Lowering:
         self._cost = PipeCost(kernel, sm)
         self._trips = kernel.trips()
         self._slots = {index: number for number, index in enumerate(self._trips, start=1)}
-        self._accesses: dict[Tile, Access] = {}
+        self._numbers: dict[Tile, int] = {}
+        self._accesses: list[AccessTable] = []
 
     def lowered(self) -> LoweredKernel:
-        return LoweredKernel(self._blocks(self._kernel.program, {}, at_end=True), 1 + len(self._slots))
+        blocks = self._blocks(self._kernel.program, {}, at_end=True)
+        return LoweredKernel(blocks, tuple(self._accesses), 1 + len(self._slots))
 
     def _blocks(self, nodes: tuple[Node, ...], outer: dict[str, int], *, at_end: bool) -> tuple[Block, ...]:
         blocks: list[Block] = []
@@ -233,10 +249,12 @@ class _Lowering:
             self._ps(self._kernel.cost.step_cycles),
         )
 
-    def _access(self, tile: Tile) -> Access:
-        if tile not in self._accesses:
-            self._accesses[tile] = Access(tile, self._bases[tile.tensor.name], self._slots)
-        return self._accesses[tile]
+    def _access(self, tile: Tile) -> int:
+        """Number of the access table of a tile address."""
+        if tile not in self._numbers:
+            self._numbers[tile] = len(self._accesses)
+            self._accesses.append(access_table(tile, self._bases[tile.tensor.name], self._slots))
+        return self._numbers[tile]
 
     def _ps(self, cycles: float) -> int:
         return ps_from_cycles(cycles, self._clock_hz)

@@ -7,21 +7,37 @@ twice into L2; beyond that, least-recently-used tiles of the first run are gone 
 """
 
 from dataclasses import dataclass
-
-import simpy
+from typing import Literal
 
 from gpusim.analytic import KernelWork, check_memory, footprint, kernel_work, occupancy
 from gpusim.engine.clock import Environment
-from gpusim.engine.cta import CtaSlot, Process
+from gpusim.engine.compiled import has_numba
+from gpusim.engine.cta import Process
+from gpusim.engine.keys import first_keys, most_resident_tiles, num_keys
 from gpusim.engine.lower import lower, matmul_flop_per_clk
+from gpusim.engine.slots import SlotOutcome, SlotTask, run_compiled, run_on_simpy
 from gpusim.errors import UnsupportedError
-from gpusim.hardware import build_machine
+from gpusim.hardware import (
+    HBM_READ_BYTES,
+    HBM_WRITE_BYTES,
+    HIT_BYTES,
+    build_machine,
+    dirty_bytes,
+    repeated_in_array,
+    repeated_in_list,
+    start_kernel,
+)
 from gpusim.specs import GpuSpec
 from gpusim.taskgraph import Kernel, Loop, TaskGraph, check_graph
 from gpusim.taskgraph.program import Node
 from gpusim.trace import Recorder, Stall
 from gpusim.units import PS_PER_MS, PS_PER_S, ps_from_ns
 from gpusim.workloads import Conditions
+
+Mode = Literal["auto", "exhaustive", "compiled"]
+RunMode = Literal["exhaustive", "compiled"]
+
+COMPILED_FROM_STEPS = 100_000  # loop steps; below, SimPy is done before numba is loaded
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +72,23 @@ class Simulation:
     launch_ps: int
     kernels: tuple[KernelRun, ...]
     l2_dirty_bytes: int
+    mode: RunMode
 
 
 def simulate(
-    graph: TaskGraph, spec: GpuSpec, conditions: Conditions | None = None, recorder: Recorder | None = None
+    graph: TaskGraph,
+    spec: GpuSpec,
+    conditions: Conditions | None = None,
+    recorder: Recorder | None = None,
+    mode: Mode = "auto",
 ) -> Simulation:
     """Simulates every CTA of the graph on the GPU.
 
+    `mode` "exhaustive" runs everything on SimPy, "compiled" runs CTAs in machine code with the same result; "auto"
+    compiles where numba is installed, nothing is recorded and the run is long enough to gain from it.
+
     Raises GraphError for an illegal graph, DoesNotFitError, OutOfMemoryError or UnsupportedError where the GPU cannot
-    run it.
+    run it, or where the GPU is fit-only.
     """
     conditions = Conditions() if conditions is None else conditions
     check_graph(graph)
@@ -72,7 +96,18 @@ def simulate(
         _check_dtype(kernel, spec)
         occupancy(kernel, spec)
     check_memory(graph, spec)
-    return _Run(graph, _at_clock(spec, conditions), conditions, recorder).result()
+    return _Run(graph, _at_clock(spec, conditions), conditions, recorder, run_mode(graph, mode, recorder)).result()
+
+
+def run_mode(graph: TaskGraph, mode: Mode, recorder: Recorder | None = None) -> RunMode:
+    """How a graph would run. Raises UnsupportedError where mode "compiled" is asked for and cannot be had."""
+    if mode == "compiled":
+        if not has_numba():
+            raise UnsupportedError("mode compiled needs numba, which is not installed", "pip install 'gpusim[fast]'")
+        if recorder is not None:
+            raise UnsupportedError("mode compiled records no timeline", "use mode exhaustive with a recorder")
+    wants_speed = mode == "auto" and recorder is None and estimated_steps(graph) >= COMPILED_FROM_STEPS
+    return "compiled" if mode == "compiled" or (wants_speed and has_numba()) else "exhaustive"
 
 
 def _check_dtype(kernel: Kernel, spec: GpuSpec) -> None:
@@ -104,15 +139,20 @@ def _steps(nodes: tuple[Node, ...]) -> int:
 class _Run:
     """One simulation from an idle machine to the last kernel's end."""
 
-    def __init__(self, graph: TaskGraph, spec: GpuSpec, conditions: Conditions, recorder: Recorder | None) -> None:
+    def __init__(
+        self, graph: TaskGraph, spec: GpuSpec, conditions: Conditions, recorder: Recorder | None, mode: RunMode
+    ) -> None:
         self._graph = graph
+        self._mode = mode
         self.spec = spec
+        self.timings = spec.timings()
         self._conditions = conditions
         self._recorder = recorder
         self.env = Environment()
-        self.machine = build_machine(spec)
-        self.bases = _first_keys(graph)
-        self.store_queue_ps = ps_from_ns(spec.memory.hbm.write_queue_ns)
+        self.bases = first_keys(graph)
+        l2_bytes = 0 if spec.memory.l2 is None else spec.memory.l2.size_bytes
+        repeated = repeated_in_array if mode == "compiled" else repeated_in_list
+        self.machine = build_machine(spec, num_keys(graph), most_resident_tiles(graph, l2_bytes), repeated)
         self._launch_ps = 0
         self._runs: list[KernelRun] = []
 
@@ -125,13 +165,9 @@ class _Run:
             self.env.run(self.env.process(self._kernels(self._recorder if is_last else None)))
         gpu_ps = self.env.now - begin_ps
         latency_ps = self._with_host(gpu_ps)
-        l2 = self.machine.memory.l2
-        return Simulation(
-            latency_ps,
-            self._launch_ps + latency_ps - gpu_ps,
-            tuple(self._runs),
-            0 if l2 is None else l2.dirty_bytes,
-        )
+        dirty = dirty_bytes(self.machine.memory)
+        launch_ps = self._launch_ps + latency_ps - gpu_ps
+        return Simulation(latency_ps, launch_ps, tuple(self._runs), dirty, self._mode)
 
     def _is_warm_visible(self) -> bool:
         l2 = self.spec.memory.l2
@@ -139,7 +175,7 @@ class _Run:
         return self._conditions.cache == "warm" and fits
 
     def _with_host(self, gpu_ps: int) -> int:
-        launch, timing = self.spec.launch, self._conditions.timing
+        launch, timing = self.timings.launch, self._conditions.timing
         if timing == "event":
             gpu_ps = max(gpu_ps, len(self._graph.kernels) * ps_from_ns(launch.stream_ns))
         if timing == "host":
@@ -149,87 +185,59 @@ class _Run:
         return gpu_ps
 
     def _kernels(self, recorder: Recorder | None) -> Process:
-        gap_ps = 0 if self._conditions.timing == "ncu" else ps_from_ns(self.spec.launch.graph_ns)
+        env = self.env
+        gap_ps = 0 if self._conditions.timing == "ncu" else ps_from_ns(self.timings.launch.graph_ns)
         for kernel in self._graph.kernels:
-            begin = self.env.now
-            yield self.env.timeout(gap_ps)
+            begin = env.now
+            yield env.timeout(gap_ps)
             self._launch_ps += gap_ps
             if recorder is not None and gap_ps:
-                recorder.span("host", kernel.name, Stall.LAUNCH, begin, self.env.now)
-            done = self.env.event()
-            running = _KernelOnMachine(kernel, self, recorder, done)
-            yield done
-            yield self.env.timeout(running.drain_ps(self.env.now))
-            self._runs.append(running.finished(self.env.now))
-
-
-def _first_keys(graph: TaskGraph) -> dict[str, int]:
-    """A range of cache keys for every tensor: one key a tile."""
-    bases, following = {}, 0
-    for tensor in graph.tensors():
-        bases[tensor.name] = following
-        following += tensor.heads * tensor.row_tiles * tensor.col_tiles
-    return bases
+                recorder.span("host", kernel.name, Stall.LAUNCH, begin, env.now)
+            running = _KernelOnMachine(kernel, self)
+            if self._mode == "compiled":
+                outcome = yield from run_compiled(env, running.task)
+            else:
+                outcome = yield from run_on_simpy(env, running.task, recorder)
+            yield env.timeout(max(0, outcome.accepted_ps - env.now))
+            self._runs.append(running.finished(outcome, env.now))
 
 
 class _KernelOnMachine:
-    """One kernel in flight: its slots, its queue of CTAs, and counters at its start."""
+    """One kernel in flight, and the counters at its start."""
 
-    def __init__(self, kernel: Kernel, run: _Run, recorder: Recorder | None, done: simpy.Event) -> None:
-        spec, machine = run.spec, run.machine
+    def __init__(self, kernel: Kernel, run: _Run) -> None:
+        spec = run.spec
         self._kernel = kernel
         self._spec = spec
-        self._memory = machine.memory
-        self._env = run.env
-        self._done = done
+        self._timings = run.timings
+        self._memory = run.machine.memory
         self._start_ps = run.env.now
-        self._accepted_ps = 0
         self._work = kernel_work(kernel)
         self._clock_hz = spec.sm.clock_hz
         if self._work.flops:
             self._clock_hz = min(self._clock_hz, spec.sm.tensor_clock_hz)
         self._occupancy = occupancy(kernel, spec)
         self._before = self._counters()
-        self._memory.hbm.start_kernel(spec.memory.hbm, kernel.cost.hbm_efficiency)
-        lowered = lower(kernel, spec.sm, self._clock_hz, run.bases)
-        launch_ps = round(kernel.grain * PS_PER_S / spec.launch.ctas_per_s)
-        queue = kernel.coordinates()
-        self._slots = [
-            CtaSlot(
-                run.env,
-                machine,
-                sm,
-                track=f"sm[{sm.number}].slot[{number}]",
-                kernel_name=kernel.name,
-                launch_ps=launch_ps,
-                store_queue_ps=run.store_queue_ps,
-                recorder=recorder,
-            )
-            for number in range(self._occupancy.ctas_per_sm)
-            for sm in machine.sms
-        ]
-        self._running = len(self._slots)
-        for slot in self._slots:
-            run.env.process(slot.run(queue, lowered, self._slot_done))
-
-    def _slot_done(self, accepted_ps: int) -> None:
-        self._accepted_ps = max(self._accepted_ps, accepted_ps)
-        self._running -= 1
-        if self._running == 0:
-            self._done.succeed()
+        start_kernel(self._memory, run.timings.hbm, kernel.cost.hbm_efficiency)
+        self.task = SlotTask(
+            kernel,
+            lower(kernel, spec.sm, self._clock_hz, run.bases),
+            run.machine,
+            spec.sm.count,
+            self._occupancy.ctas_per_sm,
+            round(kernel.grain * PS_PER_S / run.timings.launch.ctas_per_s),
+            ps_from_ns(spec.memory.hbm.write_queue_ns),
+        )
 
     def _counters(self) -> tuple[int, int, int]:
-        memory = self._memory
-        return memory.hbm.read_bytes, memory.hbm.write_bytes, memory.hit
+        counts = self._memory.counts
+        return int(counts[HBM_READ_BYTES]), int(counts[HBM_WRITE_BYTES]), int(counts[HIT_BYTES])
 
-    def drain_ps(self, now_ps: int) -> int:
-        """How long the last accepted store outlasts the last CTA."""
-        return max(0, self._accepted_ps - now_ps)
-
-    def finished(self, now_ps: int) -> KernelRun:
+    def finished(self, outcome: SlotOutcome, now_ps: int) -> KernelRun:
+        """The record of the kernel, now that its last store is accepted."""
         read, write, hit = (after - before for after, before in zip(self._counters(), self._before, strict=True))
         elapsed = now_ps - self._start_ps
-        slots = self._spec.sm.count * self._occupancy.ctas_per_sm
+        spent = dict(outcome.spent_ps)
         return KernelRun(
             name=self._kernel.name,
             start_ps=self._start_ps,
@@ -237,29 +245,18 @@ class _KernelOnMachine:
             ctas=self._kernel.ctas * self._kernel.grain,
             ctas_per_sm=self._occupancy.ctas_per_sm,
             limited_by=self._occupancy.limited_by,
-            waves=self._kernel.ctas / slots,
+            waves=self._kernel.ctas / self.task.num_slots,
             work=self._work,
             hbm_read_bytes=read,
             hbm_write_bytes=write,
             l2_hit_bytes=hit,
-            stall_ps=self._stalls(elapsed),
-            busy=self._busy(elapsed, read + write, sum(slot.compute_ps for slot in self._slots)),
+            stall_ps=spent | {Stall.IDLE: elapsed * self.task.num_slots - sum(spent.values())},
+            busy=self._busy(elapsed, read + write, spent[Stall.COMPUTE]),
         )
-
-    def _stalls(self, elapsed_ps: int) -> dict[Stall, int]:
-        totals = {
-            Stall.COMPUTE: sum(slot.compute_ps for slot in self._slots),
-            Stall.PIPE: sum(slot.pipe_ps for slot in self._slots),
-            Stall.LOAD: sum(slot.load_ps for slot in self._slots),
-            Stall.SYNC: sum(slot.sync_ps for slot in self._slots),
-            Stall.STORE: sum(slot.store_ps for slot in self._slots),
-            Stall.LAUNCH: sum(slot.launch_ps for slot in self._slots),
-        }
-        return totals | {Stall.IDLE: elapsed_ps * len(self._slots) - sum(totals.values())}
 
     def _busy(self, elapsed_ps: int, hbm_bytes: int, compute_ps: int) -> dict[str, float]:
         """Share of the elapsed time each unit needs at its own peak, and that SM pipes are held; none exceeds 1."""
-        sm, memory, work = self._spec.sm, self._spec.memory, self._work
+        sm, hbm, work = self._spec.sm, self._spec.memory.hbm, self._work
         clocks = elapsed_ps / PS_PER_S * self._clock_hz * sm.count
         seconds = elapsed_ps / PS_PER_S
         flop_per_clk = matmul_flop_per_clk(sm, self._kernel.compute_dtype)
@@ -269,8 +266,8 @@ class _KernelOnMachine:
             "sfu": work.exps / (sm.sfu_ops_per_clk * clocks),
             "fp32": work.fp32_ops / (sm.fp32_lanes * clocks),
             "smem": (work.smem_read_bytes + work.smem_write_bytes) / (sm.smem_bandwidth_bytes_per_clk * clocks),
-            "hbm": hbm_bytes / (memory.hbm.peak_bandwidth_bytes_per_s * seconds),
+            "hbm": hbm_bytes / (hbm.peak_bandwidth_bytes_per_s * seconds),
         }
-        if memory.l2 is not None:
-            busy["l2"] = (work.read_bytes + work.write_bytes) / (memory.l2.bandwidth_bytes_per_s * seconds)
+        if self._timings.l2 is not None:
+            busy["l2"] = (work.read_bytes + work.write_bytes) / (self._timings.l2.bandwidth_bytes_per_s * seconds)
         return busy

@@ -1,15 +1,37 @@
 """The machine over time: pipes, L2, HBM and SMs that answer "when is this done".
 
-Every component books work in arrival order and returns a finish time in integer picoseconds; the caller waits once.
-Components see bytes, keys and durations, never attention. Not modelled here yet: L2 partitions, channel
-conflicts, refresh. Start with `pipe.py`; `gpu.py` wires the machine.
+State is numbers, behaviour is plain functions on it: SimPy calls them, and the compiled engine compiles them. Every
+function books work in arrival order and returns a finish time in integer picoseconds; the caller waits once. They see
+bytes, keys and durations, never attention. Not modelled here yet: L2 partitions, channel conflicts, refresh. Start with
+`pipe.py` and `memory.py`; `gpu.py` wires the machine.
 """
 
 from gpusim.hardware.gpu import Machine, build_machine
-from gpusim.hardware.hbm import Hbm
-from gpusim.hardware.l2 import L2Cache
-from gpusim.hardware.memory import MemorySystem
-from gpusim.hardware.pipe import Pipe
-from gpusim.hardware.sm import StreamingMultiprocessor
+from gpusim.hardware.hbm import start_kernel
+from gpusim.hardware.l2 import dirty_bytes
+from gpusim.hardware.memory import read_tiles, write_tiles
+from gpusim.hardware.pipe import book
+from gpusim.hardware.state import (
+    HBM_READ_BYTES,
+    HBM_WRITE_BYTES,
+    HIT_BYTES,
+    MemoryState,
+    repeated_in_array,
+    repeated_in_list,
+)
 
-__all__ = ["Hbm", "L2Cache", "Machine", "MemorySystem", "Pipe", "StreamingMultiprocessor", "build_machine"]
+__all__ = [
+    "HBM_READ_BYTES",
+    "HBM_WRITE_BYTES",
+    "HIT_BYTES",
+    "Machine",
+    "MemoryState",
+    "book",
+    "build_machine",
+    "dirty_bytes",
+    "read_tiles",
+    "repeated_in_array",
+    "repeated_in_list",
+    "start_kernel",
+    "write_tiles",
+]

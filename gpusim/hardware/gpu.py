@@ -1,23 +1,28 @@
-"""Wiring: one function builds the machine from its spec."""
+"""Wiring: one function builds the machine from its spec.
+
+One compute pipe an SM serialises tile steps: independent pipes for tensor cores and special functions slide into free
+overlap, which measurements refute. Warps are folded into rates.
+"""
 
 from dataclasses import dataclass
 
-from gpusim.hardware.memory import MemorySystem
-from gpusim.hardware.pipe import Pipe
-from gpusim.hardware.sm import StreamingMultiprocessor
+from gpusim.hardware.state import MemoryState, Numbers, Repeated, build_memory
 from gpusim.specs import GpuSpec
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """SMs, the memory they share, and the unit that launches CTAs one after another."""
+    """The memory that SMs share, when each SM's compute pipe next idles, and the unit that launches CTAs in turn."""
 
-    sms: tuple[StreamingMultiprocessor, ...]
-    memory: MemorySystem
-    cta_launcher: Pipe
+    memory: MemoryState
+    pipe_free_ps: Numbers  # by SM
+    launcher_free_ps: Numbers  # one pipe
 
 
-def build_machine(spec: GpuSpec) -> Machine:
-    """An idle machine with cold caches at time zero."""
-    sms = tuple(StreamingMultiprocessor(number) for number in range(spec.sm.count))
-    return Machine(sms, MemorySystem(spec, spec.sm.clock_hz), Pipe())
+def build_machine(spec: GpuSpec, num_keys: int, num_nodes: int, repeated: Repeated) -> Machine:
+    """An idle machine with cold caches at time zero, for `num_keys` tiles of which L2 holds at most `num_nodes`.
+
+    `repeated` makes every sequence of numbers: a list, or an array for the compiled engine.
+    """
+    memory = build_memory(spec, num_keys, num_nodes, repeated)
+    return Machine(memory, repeated(0, spec.sm.count), repeated(0, 1))

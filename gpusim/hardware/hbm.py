@@ -4,63 +4,53 @@ rate = stream rate × kernel efficiency × (1 − mix_loss · f), f = 2·min(r, 
 (a fit on copy and triad against one-direction streams). Channels, banks and refresh are not modelled.
 """
 
-from gpusim.hardware.pipe import Pipe
-from gpusim.specs import HbmSpec
-from gpusim.units import MIB, ps_per_byte
+from gpusim.hardware.pipe import book
+from gpusim.hardware.state import (
+    HBM_FREE_PS,
+    HBM_PS_PER_BYTE,
+    HBM_READ_BYTES,
+    HBM_UNMIXED_PS_PER_BYTE,
+    HBM_WRITE_BYTES,
+    KERNEL_READ_BYTES,
+    KERNEL_WRITE_BYTES,
+    MIX_LOSS,
+    NEXT_MIX_BYTES,
+    MemoryState,
+)
+from gpusim.specs import HbmTimings
+from gpusim.units import ps_per_byte
 
-MIX_UPDATE_BYTES = MIB  # the mix is looked at again after this much traffic
+MIX_UPDATE_BYTES = 1 << 20  # the mix is looked at again after this much traffic
 
 
-class Hbm:
-    """HBM over time; byte counters are exact."""
+def start_kernel(state: MemoryState, timings: HbmTimings, efficiency: float) -> None:
+    """Starts counting the read/write mix afresh; `efficiency` is the kernel's share of the stream rate."""
+    unmixed = ps_per_byte(timings.stream_bandwidth_bytes_per_s * efficiency)
+    state.rates[HBM_UNMIXED_PS_PER_BYTE] = state.rates[HBM_PS_PER_BYTE] = unmixed
+    state.counts[KERNEL_READ_BYTES] = state.counts[KERNEL_WRITE_BYTES] = 0
+    state.counts[NEXT_MIX_BYTES] = MIX_UPDATE_BYTES
 
-    __slots__ = (
-        "_base_ps_per_byte",
-        "_kernel_read",
-        "_kernel_write",
-        "_mix_loss",
-        "_next_update",
-        "_ps_per_byte",
-        "pipe",
-        "read_bytes",
-        "write_bytes",
-    )
 
-    def __init__(self, spec: HbmSpec) -> None:
-        self.pipe = Pipe()
-        self.read_bytes = 0
-        self.write_bytes = 0
-        self._base_ps_per_byte = ps_per_byte(spec.stream_bandwidth_bytes_per_s)
-        self._mix_loss = spec.mix_loss
-        self.start_kernel(spec, 1.0)
+def hbm_read(state: MemoryState, now_ps: int, size_bytes: int) -> int:
+    """When the last byte of a read has left the bus."""
+    state.counts[HBM_READ_BYTES] += size_bytes
+    state.counts[KERNEL_READ_BYTES] += size_bytes
+    return hbm_transfer(state, now_ps, size_bytes)
 
-    def start_kernel(self, spec: HbmSpec, efficiency: float) -> None:
-        """Starts counting the read/write mix afresh; `efficiency` is the kernel's share of the stream rate."""
-        self._base_ps_per_byte = ps_per_byte(spec.stream_bandwidth_bytes_per_s * efficiency)
-        self._ps_per_byte = self._base_ps_per_byte
-        self._kernel_read = 0
-        self._kernel_write = 0
-        self._next_update = MIX_UPDATE_BYTES
 
-    def read(self, now_ps: int, size_bytes: int) -> int:
-        """When the last byte of a read has left the bus."""
-        self.read_bytes += size_bytes
-        self._kernel_read += size_bytes
-        return self._transfer(now_ps, size_bytes)
+def hbm_write(state: MemoryState, now_ps: int, size_bytes: int) -> int:
+    """When the last byte of a write is in memory."""
+    state.counts[HBM_WRITE_BYTES] += size_bytes
+    state.counts[KERNEL_WRITE_BYTES] += size_bytes
+    return hbm_transfer(state, now_ps, size_bytes)
 
-    def write(self, now_ps: int, size_bytes: int) -> int:
-        """When the last byte of a write is in memory."""
-        self.write_bytes += size_bytes
-        self._kernel_write += size_bytes
-        return self._transfer(now_ps, size_bytes)
 
-    def _transfer(self, now_ps: int, size_bytes: int) -> int:
-        if self._kernel_read + self._kernel_write >= self._next_update:
-            self._update_mix()
-        return self.pipe.book(now_ps, int(size_bytes * self._ps_per_byte) + 1)
-
-    def _update_mix(self) -> None:
-        total = self._kernel_read + self._kernel_write
-        mix = 2 * min(self._kernel_read, self._kernel_write) / total
-        self._ps_per_byte = self._base_ps_per_byte / (1.0 - self._mix_loss * mix)
-        self._next_update = total + MIX_UPDATE_BYTES
+def hbm_transfer(state: MemoryState, now_ps: int, size_bytes: int) -> int:
+    """When the bus has moved the bytes, at the rate of the kernel's present mix."""
+    counts, rates = state.counts, state.rates
+    total = counts[KERNEL_READ_BYTES] + counts[KERNEL_WRITE_BYTES]
+    if total >= counts[NEXT_MIX_BYTES]:
+        mix = 2 * min(counts[KERNEL_READ_BYTES], counts[KERNEL_WRITE_BYTES]) / total
+        rates[HBM_PS_PER_BYTE] = rates[HBM_UNMIXED_PS_PER_BYTE] / (1.0 - rates[MIX_LOSS] * mix)
+        counts[NEXT_MIX_BYTES] = total + MIX_UPDATE_BYTES
+    return book(counts, HBM_FREE_PS, now_ps, int(size_bytes * rates[HBM_PS_PER_BYTE]) + 1)

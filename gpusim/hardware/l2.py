@@ -1,75 +1,96 @@
 """L2: finite capacity, least recently used tile out first, write-back at eviction.
 
-One entry a tile of a tensor, charged at its bytes. A tile that is still on its way from HBM is a hit that waits for
-it. Partitions, sets and sectors are not modelled.
+One node a resident tile, charged at its bytes, in a list from the oldest to the newest. Partitions, sets and sectors
+are not modelled.
 """
 
-from collections import OrderedDict
-from collections.abc import Iterable
+from gpusim.hardware.state import (
+    FREE_NODE,
+    L2_CAPACITY_BYTES,
+    L2_USED_BYTES,
+    NEWEST,
+    NONE,
+    OLDEST,
+    MemoryState,
+)
 
-from gpusim.hardware.pipe import Pipe
-from gpusim.specs import L2Spec
-from gpusim.units import ps_per_byte
 
-Pieces = Iterable[tuple[int, int]]  # (key offset, bytes) of tiles
+def append_newest(state: MemoryState, node: int) -> None:
+    """Makes a node that is in no list the most recently used."""
+    counts = state.counts
+    newest = counts[NEWEST]
+    state.older[node] = newest
+    state.newer[node] = NONE
+    if newest == NONE:
+        counts[OLDEST] = node
+    else:
+        state.newer[newest] = node
+    counts[NEWEST] = node
 
 
-class L2Cache:
-    """Tile LRU and the port that all SMs share."""
+def unlink(state: MemoryState, node: int) -> None:
+    """Takes a node out of the list."""
+    counts = state.counts
+    older, newer = state.older[node], state.newer[node]
+    if older == NONE:
+        counts[OLDEST] = newer
+    else:
+        state.newer[older] = newer
+    if newer == NONE:
+        counts[NEWEST] = older
+    else:
+        state.older[newer] = older
 
-    __slots__ = ("_capacity", "_ps_per_byte", "_tiles", "_used", "pipe")
 
-    def __init__(self, spec: L2Spec) -> None:
-        self.pipe = Pipe()
-        self._capacity = spec.size_bytes
-        self._ps_per_byte = ps_per_byte(spec.bandwidth_bytes_per_s)
-        self._tiles: OrderedDict[int, tuple[int, int, bool]] = OrderedDict()  # key → bytes, arrival, is dirty
-        self._used = 0
+def touch(state: MemoryState, key: int) -> int:
+    """Node of a resident tile, made the most recently used; NONE on a miss."""
+    node: int = state.node_of_key[key]
+    if node != NONE and node != state.counts[NEWEST]:
+        unlink(state, node)
+        append_newest(state, node)
+    return node
 
-    @property
-    def dirty_bytes(self) -> int:
-        """Bytes written and not yet in HBM."""
-        return sum(size_bytes for size_bytes, _, is_dirty in self._tiles.values() if is_dirty)
 
-    def serve(self, now_ps: int, size_bytes: int) -> int:
-        """When the port has moved the bytes."""
-        return self.pipe.book(now_ps, int(size_bytes * self._ps_per_byte) + 1)
+def insert(state: MemoryState, key: int, size_bytes: int, arrival_ps: int, is_dirty: int) -> int:
+    """Puts a tile in as the most recently used; returns the dirty bytes that had to leave."""
+    counts = state.counts
+    node: int = touch(state, key)
+    if node == NONE:
+        node = counts[FREE_NODE]
+        counts[FREE_NODE] = state.older[node]
+        state.node_of_key[key] = node
+        state.key[node] = key
+        append_newest(state, node)
+    else:
+        counts[L2_USED_BYTES] -= state.size_bytes[node]
+    counts[L2_USED_BYTES] += size_bytes
+    state.size_bytes[node] = size_bytes
+    state.arrival_ps[node] = arrival_ps
+    state.is_dirty[node] = is_dirty
+    return evict(state)
 
-    def look_up(self, base: int, pieces: Pieces) -> tuple[int, int, list[tuple[int, int]]]:
-        """Latest arrival of the tiles that are resident, bytes of the others, and the others as (key, bytes).
 
-        Resident tiles become the most recently used.
-        """
-        tiles = self._tiles
-        latest_ps = missing_bytes = 0
-        missing = []
-        for offset, size_bytes in pieces:
-            key = base + offset
-            held = tiles.get(key)
-            if held is None:
-                missing.append((key, size_bytes))
-                missing_bytes += size_bytes
-            else:
-                tiles.move_to_end(key)
-                if held[1] > latest_ps:
-                    latest_ps = held[1]
-        return latest_ps, missing_bytes, missing
+def evict(state: MemoryState) -> int:
+    """Lets the oldest tiles leave until the rest fits; returns the dirty bytes among them."""
+    counts = state.counts
+    written_back = 0
+    while counts[L2_USED_BYTES] > counts[L2_CAPACITY_BYTES]:
+        node = counts[OLDEST]
+        unlink(state, node)
+        state.node_of_key[state.key[node]] = NONE
+        state.older[node] = counts[FREE_NODE]
+        counts[FREE_NODE] = node
+        counts[L2_USED_BYTES] -= state.size_bytes[node]
+        if state.is_dirty[node]:
+            written_back += state.size_bytes[node]
+    return written_back
 
-    def insert(self, base: int, pieces: Pieces, arrival_ps: int, *, is_dirty: bool) -> int:
-        """Puts tiles in as the most recently used; returns the dirty bytes that had to leave."""
-        tiles, used = self._tiles, self._used
-        for offset, size_bytes in pieces:
-            key = base + offset
-            held = tiles.pop(key, None)
-            if held is not None:
-                used -= held[0]
-            used += size_bytes
-            tiles[key] = (size_bytes, arrival_ps, is_dirty)
-        written_back = 0
-        while used > self._capacity:
-            _, (size_bytes, _, was_dirty) = tiles.popitem(last=False)
-            used -= size_bytes
-            if was_dirty:
-                written_back += size_bytes
-        self._used = used
-        return written_back
+
+def dirty_bytes(state: MemoryState) -> int:
+    """Bytes written and not yet in HBM."""
+    node, total = state.counts[OLDEST], 0
+    while node != NONE:
+        if state.is_dirty[node]:
+            total += int(state.size_bytes[node])
+        node = state.newer[node]
+    return total

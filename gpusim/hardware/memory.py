@@ -1,62 +1,84 @@
-"""The way of a tile: SM fill port, L2, HBM. Reads return when data is usable, writes when they are accepted."""
+"""The way of tiles: SM fill port, L2, HBM. Reads return when data is usable, writes when they are accepted.
 
-from gpusim.hardware.hbm import Hbm
-from gpusim.hardware.l2 import L2Cache
-from gpusim.hardware.pipe import Pipe
-from gpusim.specs import GpuSpec
-from gpusim.units import ps_from_ns, ps_per_byte
+A read occupies the SM's fill port, the L2 port and, for what misses, HBM, all from the moment it arrives, and is usable
+one latency after the last of them; a tile that is still on its way is a hit that waits for it. A write is accepted
+when L2 has it and HBM has taken what it pushed out. Without an L2 every request goes to HBM.
+"""
 
-Tiles = tuple[tuple[tuple[int, int], ...], int]  # ((key offset, bytes) of each, bytes of all)
+from gpusim.hardware.hbm import hbm_read, hbm_write
+from gpusim.hardware.l2 import insert, touch
+from gpusim.hardware.pipe import book
+from gpusim.hardware.state import (
+    FILL_PS_PER_BYTE,
+    HIT_BYTES,
+    HIT_LATENCY_PS,
+    L2_CAPACITY_BYTES,
+    L2_FREE_PS,
+    L2_PS_PER_BYTE,
+    MISS_LATENCY_PS,
+    NONE,
+    MemoryState,
+    Numbers,
+)
+
+UNKNOWN_PS = -1  # arrival of a tile whose read is not booked yet
 
 
-class MemorySystem:
-    """All SMs' path to device memory. Without an L2 every request goes to HBM.
+def read_tiles(
+    state: MemoryState,
+    now_ps: int,
+    sm: int,
+    base: int,
+    offsets: Numbers,
+    sizes: Numbers,
+    begin: int,
+    end: int,
+    total: int,
+) -> int:
+    """When tiles asked for now by this SM are usable there.
 
-    A read occupies the SM's fill port, the L2 port and, on a miss, HBM, all from the moment it arrives, and is usable
-    one latency after the last of them. A write is accepted when L2 has it and HBM has taken what it pushed out.
+    Tile number i, for begin ≤ i < end, has the key base + offsets[i] and sizes[i] bytes; all have `total` bytes.
     """
+    counts, rates = state.counts, state.rates
+    filled = book(state.port_free_ps, sm, now_ps, int(total * rates[FILL_PS_PER_BYTE]) + 1)
+    if counts[L2_CAPACITY_BYTES] == 0:
+        fetched: int = max(filled, hbm_read(state, now_ps, total)) + counts[MISS_LATENCY_PS]
+        return fetched
+    served = book(counts, L2_FREE_PS, now_ps, int(total * rates[L2_PS_PER_BYTE]) + 1)
+    usable: int = max(filled, served) + counts[HIT_LATENCY_PS]
+    missing = evicted = 0
+    for i in range(begin, end):
+        node = touch(state, base + offsets[i])
+        if node == NONE:
+            missing += sizes[i]
+            evicted += insert(state, base + offsets[i], sizes[i], UNKNOWN_PS, 0)
+        elif state.arrival_ps[node] > usable:
+            usable = state.arrival_ps[node]
+    counts[HIT_BYTES] += total - missing
+    if missing == 0:
+        return usable
+    arrival: int = max(served, hbm_read(state, now_ps, missing)) + counts[MISS_LATENCY_PS]
+    for i in range(begin, end):
+        node = state.node_of_key[base + offsets[i]]
+        if node != NONE and state.arrival_ps[node] == UNKNOWN_PS:
+            state.arrival_ps[node] = arrival
+    if evicted:
+        hbm_write(state, now_ps, evicted)
+    over_port: int = filled + counts[MISS_LATENCY_PS]
+    return max(usable, arrival, over_port)
 
-    __slots__ = ("_fill_ps_per_byte", "_hit_ps", "_miss_ps", "_ports", "asked_read", "asked_write", "hbm", "hit", "l2")
 
-    def __init__(self, spec: GpuSpec, sm_clock_hz: float) -> None:
-        self.hbm = Hbm(spec.memory.hbm)
-        self.l2 = None if spec.memory.l2 is None else L2Cache(spec.memory.l2)
-        self._hit_ps = 0 if spec.memory.l2 is None else ps_from_ns(spec.memory.l2.latency_ns)
-        self._miss_ps = ps_from_ns(spec.memory.hbm.latency_ns)
-        self._fill_ps_per_byte = ps_per_byte(spec.sm.l2_fill_bytes_per_clk * sm_clock_hz)
-        self._ports = [Pipe() for _ in range(spec.sm.count)]
-        self.asked_read = 0
-        self.asked_write = 0
-        self.hit = 0
-
-    def read(self, now_ps: int, sm: int, base: int, tiles: Tiles) -> int:
-        """When tiles asked for now by this SM are usable there; their keys count from `base`."""
-        pieces, size_bytes = tiles
-        self.asked_read += size_bytes
-        filled = self._ports[sm].book(now_ps, int(size_bytes * self._fill_ps_per_byte) + 1)
-        l2 = self.l2
-        if l2 is None:
-            return max(filled, self.hbm.read(now_ps, size_bytes)) + self._miss_ps
-        served = l2.serve(now_ps, size_bytes)
-        arrival, missing_bytes, missing = l2.look_up(base, pieces)
-        self.hit += size_bytes - missing_bytes
-        if not missing:
-            return max(max(filled, served) + self._hit_ps, arrival)
-        usable = max(filled, served, self.hbm.read(now_ps, missing_bytes)) + self._miss_ps
-        evicted = l2.insert(0, missing, usable, is_dirty=False)
-        if evicted:
-            self.hbm.write(now_ps, evicted)
-        return max(usable, arrival)
-
-    def write(self, now_ps: int, base: int, tiles: Tiles) -> int:
-        """When a posted write of whole tiles is accepted."""
-        pieces, size_bytes = tiles
-        self.asked_write += size_bytes
-        l2 = self.l2
-        if l2 is None:
-            return self.hbm.write(now_ps, size_bytes)
-        served = l2.serve(now_ps, size_bytes)
-        evicted = l2.insert(base, pieces, served, is_dirty=True)
-        if evicted:
-            return max(served, self.hbm.write(now_ps, evicted))
-        return served
+def write_tiles(
+    state: MemoryState, now_ps: int, base: int, offsets: Numbers, sizes: Numbers, begin: int, end: int, total: int
+) -> int:
+    """When a posted write of whole tiles is accepted; tiles are given as for `read_tiles`."""
+    counts = state.counts
+    if counts[L2_CAPACITY_BYTES] == 0:
+        return hbm_write(state, now_ps, total)
+    served = book(counts, L2_FREE_PS, now_ps, int(total * state.rates[L2_PS_PER_BYTE]) + 1)
+    evicted = 0
+    for i in range(begin, end):
+        evicted += insert(state, base + offsets[i], sizes[i], served, 1)
+    if evicted:
+        return max(served, hbm_write(state, now_ps, evicted))
+    return served

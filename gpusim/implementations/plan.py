@@ -153,7 +153,8 @@ def _choices(
     table = implementation.choices(spec, workload)
     if not {"tile_q", "tile_kv"} <= table.keys() | request.choices.keys():
         raise UnsupportedError(
-            f"{implementation.name} has no tile table for {spec.architecture} with head_dim {workload.head_dim}",
+            f"{implementation.name} has no tile table for {spec.architecture} (compute capability "
+            f"{spec.compute_capability}) with head_dim {workload.head_dim}",
             f"state tiles, as in {{name: {schedule.name}, tile_q: 64, tile_kv: 64}}, or choose another schedule",
         )
     if request.choices:

@@ -21,11 +21,16 @@ Choice = int | bool | str | list[str]
 
 
 class When(BaseModel):
-    """Where a row of a table holds: architectures, and inclusive ranges of head_dim and seqlen_k."""
+    """Where a row of a table holds: architectures, compute capabilities, and inclusive ranges of head_dim and seqlen_k.
+
+    An architecture may have several compute capabilities: Ampere is 8.0 with 164 KiB of shared memory an SM, and 8.6
+    with 100 KiB.
+    """
 
     model_config = STRICT
 
     architecture: list[str] | None = None
+    compute_capability: list[str] | None = None
     head_dim: Range | None = Field(default=None, strict=False)
     seqlen_k: Range | None = Field(default=None, strict=False)
 
@@ -33,6 +38,7 @@ class When(BaseModel):
         """Whether the row is meant for this GPU and shape."""
         return (
             (self.architecture is None or spec.architecture in self.architecture)
+            and (self.compute_capability is None or spec.compute_capability in self.compute_capability)
             and _within(workload.head_dim, self.head_dim)
             and _within(workload.seqlen_k, self.seqlen_k)
         )

@@ -9,18 +9,23 @@ from gpusim.specs.lint import Finding, lint_gpu
 from gpusim.specs.load import apply_overrides, gpu_json_schema, gpu_names, load_gpu
 from gpusim.specs.memory import HbmSpec, L2Spec, MemorySpec
 from gpusim.specs.sm import RegisterFile, SmSpec
+from gpusim.specs.timings import HbmTimings, L2Timings, LaunchTimings, Timings
 
 __all__ = [
     "Finding",
     "GpuSpec",
     "HbmSpec",
+    "HbmTimings",
     "L2Spec",
+    "L2Timings",
     "LaunchSpec",
+    "LaunchTimings",
     "MemorySpec",
     "PowerSpec",
     "RegisterFile",
     "SmSpec",
     "Source",
+    "Timings",
     "apply_overrides",
     "gpu_json_schema",
     "gpu_names",

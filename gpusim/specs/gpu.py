@@ -7,6 +7,7 @@ from pydantic import BaseModel, Field
 from gpusim.errors import UnsupportedError
 from gpusim.specs.memory import MemorySpec
 from gpusim.specs.sm import SmSpec
+from gpusim.specs.timings import Timings
 from gpusim.strict_yaml import STRICT, NonNegativeNumber, PositiveNumber
 
 Architecture = Literal["volta", "turing", "ampere", "ada", "hopper", "canvas"]
@@ -18,15 +19,15 @@ class LaunchSpec(BaseModel):
     """Cost of starting kernels.
 
     `isolated_ns`: from the call to the first CTA on an idle GPU. `stream_ns`: per kernel queued behind another.
-    `graph_ns`: per dependent node of a CUDA graph. `ctas_per_s`: CTAs the whole GPU can start.
+    `graph_ns`: per dependent node of a CUDA graph. `ctas_per_s`: CTAs the whole GPU can start. None is unknown.
     """
 
     model_config = STRICT
 
-    isolated_ns: NonNegativeNumber
-    stream_ns: NonNegativeNumber
-    graph_ns: NonNegativeNumber
-    ctas_per_s: PositiveNumber
+    isolated_ns: NonNegativeNumber | None
+    stream_ns: NonNegativeNumber | None
+    graph_ns: NonNegativeNumber | None
+    ctas_per_s: PositiveNumber | None
 
 
 class PowerSpec(BaseModel):
@@ -47,7 +48,10 @@ class Source(BaseModel):
 
 
 class GpuSpec(BaseModel):
-    """One GPU. `product` is the vendor's name of the board; `sources` maps dotted paths to origins."""
+    """One GPU. `product` is the vendor's name of the board; `sources` maps dotted paths to origins.
+
+    A GPU of which some timing is unknown is fit-only: its limits answer what fits, and simulation is refused.
+    """
 
     model_config = STRICT
 
@@ -60,6 +64,27 @@ class GpuSpec(BaseModel):
     launch: LaunchSpec
     power: PowerSpec | None
     sources: dict[str, Source]
+
+    def missing_for_simulation(self) -> tuple[str, ...]:
+        """Dotted paths of the unknown numbers that simulation needs; empty unless the GPU is fit-only."""
+        groups = {"memory.l2": self.memory.l2, "memory.hbm": self.memory.hbm, "launch": self.launch}
+        return tuple(
+            f"{path}.{name}"
+            for path, group in groups.items()
+            for name, value in (() if group is None else group)
+            if value is None
+        )
+
+    def timings(self) -> Timings:
+        """Every number that only simulation needs. Raises UnsupportedError on a fit-only GPU."""
+        missing = self.missing_for_simulation()
+        if missing:
+            raise UnsupportedError(
+                f"{self.name} is fit-only; simulation needs {', '.join(missing)}, which its file leaves unknown",
+                f"state them in your own config with base: {self.name}, or use gpusim fit",
+            )
+        groups = {"l2": self.memory.l2, "hbm": self.memory.hbm, "launch": self.launch}
+        return Timings.model_validate(groups, from_attributes=True)
 
     @property
     def smem_bandwidth_bytes_per_s(self) -> float:

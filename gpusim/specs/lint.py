@@ -12,15 +12,17 @@ from gpusim.specs.load import check_gpu_file, gpu_names, load_gpu
 BUS_TOLERANCE = 0.02
 PRODUCT_TOLERANCE = 0.10
 
-# Dense FLOP per clock and SM of the largest chip of each architecture, fp32 accumulation. Volta: NVIDIA forum 244727
-# (whitepaper: 8 tensor cores x 64 FMA). Turing: T4, 65 TFLOP/s / (40 SMs x 1.59 GHz). Ampere, Hopper: openxla
-# cuda_core_info_table.cc, which cites the whitepapers. Ada: L40S, 362 TFLOP/s / (142 SMs x 2.52 GHz).
+# Dense FLOP per clock and SM by compute capability, fp32 accumulation, of its fastest boards. Volta: NVIDIA forum
+# 244727 (whitepaper: 8 tensor cores x 64 FMA). Turing: T4, 65 TFLOP/s / (40 SMs x 1.59 GHz). A100, Hopper: openxla
+# cuda_core_info_table.cc, which cites the whitepapers. 8.6: A40, 149.7 TFLOP/s / (84 SMs x 1.74 GHz). Ada: L40S,
+# 362 TFLOP/s / (142 SMs x 2.52 GHz).
 _DENSE_FLOP_PER_CLK: Mapping[str, Mapping[str, int]] = {
-    "volta": {"fp16": 1024},
-    "turing": {"fp16": 1024},
-    "ampere": {"fp16": 2048, "bf16": 2048, "tf32": 1024},
-    "ada": {"fp16": 1024, "bf16": 1024},
-    "hopper": {"fp16": 4096, "bf16": 4096, "tf32": 2048, "fp8": 8192},
+    "7.0": {"fp16": 1024},
+    "7.5": {"fp16": 1024},
+    "8.0": {"fp16": 2048, "bf16": 2048, "tf32": 1024},
+    "8.6": {"fp16": 1024, "bf16": 1024, "tf32": 512},
+    "8.9": {"fp16": 1024, "bf16": 1024, "tf32": 512, "fp8": 2048},
+    "9.0": {"fp16": 4096, "bf16": 4096, "tf32": 2048, "fp8": 8192},
 }
 # Clock at which the datasheet states tensor peaks where that is not the boost clock: 989 TFLOP/s = 132 SMs x 4096 x
 # 1830 MHz (openxla cuda_core_info_table.cc, citing H100 whitepaper table 3).
@@ -73,7 +75,7 @@ def _bus_warnings(spec: GpuSpec) -> Iterator[Finding]:
 
 
 def _sparse_warnings(spec: GpuSpec) -> Iterator[Finding]:
-    dense_rates = _DENSE_FLOP_PER_CLK.get(spec.architecture, {})
+    dense_rates = _DENSE_FLOP_PER_CLK.get(spec.compute_capability, {})
     clock_hz = _DATASHEET_TENSOR_CLOCK_HZ.get(spec.architecture, spec.sm.clock_hz)
     for dtype, rate in spec.sm.tensor_flop_per_clk.items():
         dense = dense_rates.get(dtype)

@@ -1,6 +1,7 @@
 """The levels of memory that all SMs share: L2 and HBM.
 
 Both have clocks of their own, so latencies are in ns. Slices, channels and banks are not modelled one by one.
+What only simulation needs may be None: unknown, as `timings.py` explains.
 """
 
 from typing import Annotated, Self
@@ -22,8 +23,8 @@ class L2Spec(BaseModel):
     partitions: PositiveWhole
     line_bytes: PositiveWhole
     sector_bytes: PositiveWhole
-    bandwidth_bytes_per_s: PositiveNumber
-    latency_ns: PositiveNumber
+    bandwidth_bytes_per_s: PositiveNumber | None
+    latency_ns: PositiveNumber | None
 
     @model_validator(mode="after")
     def _whole_parts(self) -> Self:
@@ -48,16 +49,17 @@ class HbmSpec(BaseModel):
     bus_width_bits: PositiveWhole
     pin_rate_bits_per_s: PositiveNumber
     peak_bandwidth_bytes_per_s: PositiveNumber
-    stream_bandwidth_bytes_per_s: PositiveNumber
-    mix_loss: Annotated[float, Field(ge=0, lt=1)]
-    latency_ns: PositiveNumber
+    stream_bandwidth_bytes_per_s: PositiveNumber | None
+    mix_loss: Annotated[float, Field(ge=0, lt=1)] | None
+    latency_ns: PositiveNumber | None
     write_queue_ns: NonNegativeNumber
 
     @model_validator(mode="after")
     def _stream_within_peak(self) -> Self:
-        if self.stream_bandwidth_bytes_per_s > self.peak_bandwidth_bytes_per_s:
+        stream = self.stream_bandwidth_bytes_per_s
+        if stream is not None and stream > self.peak_bandwidth_bytes_per_s:
             raise ValueError(
-                f"stream_bandwidth_bytes_per_s = {self.stream_bandwidth_bytes_per_s:g} exceeds "
+                f"stream_bandwidth_bytes_per_s = {stream:g} exceeds "
                 f"peak_bandwidth_bytes_per_s = {self.peak_bandwidth_bytes_per_s:g}; change both"
             )
         return self

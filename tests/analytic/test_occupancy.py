@@ -56,6 +56,25 @@ def test_registers_with_their_granularity(warps: int, registers: int, ctas: int)
     assert Occupancy(ctas, "registers") == occupancy(kernel(warps=warps, registers=registers), A100)
 
 
+@pytest.mark.parametrize("gpu", ["rtx_3090", "rtx_a5000", "a10", "a10g", "rtx_4090", "l4", "l40s"])
+@pytest.mark.parametrize(
+    ("head_dim", "smem_bytes", "ctas"),
+    [
+        (64, 49_152, 2),  # (128 + 2·128)·64·2 B; twice 50,176 is within 102,400
+        (96, 49_152, 2),  # (128 + 2·64)·96·2 B
+        (128, 49_152, 2),  # (128 + 2·32)·128·2 B: the launch template takes 48 KB to have two CTAs an SM
+        (192, 98_304, 1),  # (128 + 2·64)·192·2 B
+        (256, 98_304, 1),  # (64 + 2·64)·256·2 B, the one choice within 99 KiB
+    ],
+)
+def test_released_flash2_tiles_on_an_sm_of_100_kib(gpu: str, head_dim: int, smem_bytes: int, ctas: int) -> None:
+    """CTAs per SM that the comments of flash_fwd_launch_template.h state for sm86 and sm89, or that its sizes give."""
+    spec = load_gpu(gpu)
+    workload = AttentionWorkload(batch=1, heads=1, seqlen_q=512, seqlen_k=512, head_dim=head_dim)
+    (flash2,) = plan(parse_request("flash2", "test"), spec, workload).graph.kernels
+    assert (smem_bytes, ctas) == (flash2.smem_bytes, occupancy(flash2, spec).ctas_per_sm)
+
+
 def test_the_compiler_caps_registers_at_255() -> None:
     """230 accumulators and 48 working registers would be 278; the kernel gets 255."""
     assert 255 == registers_per_thread(kernel(warps=4, registers=230), A100.sm)

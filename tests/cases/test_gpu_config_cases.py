@@ -37,11 +37,11 @@ def write(folder: Path, text: str) -> Path:
 
 @pytest.mark.parametrize("name", ["v100_sxm2", "H100", "a100", "qv100", ""])
 def test_E01_an_unknown_gpu_lists_the_presets_and_never_falls_back(name: str) -> None:
-    """Asking for a GPU that is not shipped names every one that is."""
+    """Asking for a GPU that is not shipped names every one that is, the V100 that was once handed out among them."""
     with pytest.raises(UnknownNameError) as caught:
         load_gpu(name)
-    assert f"'{name}' is not known" in str(caught.value)
-    assert all(preset in str(caught.value) for preset in gpu_names())
+    assert f"gpu: '{name}' is not known; choose one of: {', '.join(gpu_names())}" == str(caught.value)
+    assert {"a100_sxm4_40gb", "h100_sxm5_80gb", "h100_pcie_80gb", "v100_sxm2_16gb"} <= set(caught.value.known)
 
 
 def test_E03_the_summary_shows_the_total_l2() -> None:
@@ -94,7 +94,7 @@ def test_E07_placeholders_and_missing_keys_are_reported_at_once(tmp_path: Path) 
         "sm.clock_hz": "got 'X', expected a number in Hz greater than 0",
         "sm.smem_bytes": "got 'X', expected a whole number in bytes greater than 0",
         "sm.fp32_lanes": "missing, expected a whole number greater than 0",
-        "memory.l2.latency_ns": "missing, expected a number in ns greater than 0",
+        "memory.l2.latency_ns": "missing, expected a number in ns greater than 0 or null",
     } == {field: finding.message.split(" (line")[0] for field, finding in findings.items()}
 
 

@@ -11,7 +11,8 @@ from gpusim.units import MIB
 from gpusim.workloads import AttentionWorkload, Conditions
 
 COLD = Conditions(timing="ncu", cache="cold")
-WITH_REGISTERS = [name for name in gpu_names() if load_gpu(name).sm.register_file is not None]
+SPECS = {name: load_gpu(name) for name in gpu_names()}
+SIMULATED = [name for name, spec in SPECS.items() if spec.sm.register_file and not spec.missing_for_simulation()]
 FLASH_MIB = {1024: 2.25, 4096: 33, 16384: 516}
 NAIVE_MIB = {1024: 8.5, 4096: 130, 16384: 2056}
 FLASH_TILES = {"name": "flash2", "tile_q": 128, "tile_kv": 128}
@@ -32,7 +33,7 @@ def test_flash_asks_l2_for_k_and_v_once_a_query_tile(seqlen: int) -> None:
     assert FLASH_MIB[seqlen] * MIB == work.read_bytes + work.write_bytes
 
 
-@pytest.mark.parametrize("gpu", WITH_REGISTERS)
+@pytest.mark.parametrize("gpu", SIMULATED)
 def test_simulated_flash_asks_the_same_and_reads_hbm_once(gpu: str) -> None:
     """At N = 1,024 the simulation counts 2.25 MiB at L2, and cold HBM reads are Q, K and V once: 3·N·d numbers."""
     result = run_point(Point(load_gpu(gpu), parse_request(FLASH_TILES, "test"), one_head(1024), COLD))
@@ -41,7 +42,7 @@ def test_simulated_flash_asks_the_same_and_reads_hbm_once(gpu: str) -> None:
 
 
 @pytest.mark.parametrize("seqlen", NAIVE_MIB)
-@pytest.mark.parametrize("gpu", WITH_REGISTERS)
+@pytest.mark.parametrize("gpu", SIMULATED)
 def test_naive_operands_do_not_depend_on_the_gpu(gpu: str, seqlen: int) -> None:
     """Each kernel's inputs once and outputs once are 2·(4N² + 4Nd) bytes: 8.5, 130 and 2,056 MiB a head at d = 64."""
     planned = plan(parse_request("naive", "test"), load_gpu(gpu), one_head(seqlen))
@@ -49,7 +50,7 @@ def test_naive_operands_do_not_depend_on_the_gpu(gpu: str, seqlen: int) -> None:
     assert NAIVE_MIB[seqlen] * MIB == graph_operand_bytes(planned.graph)
 
 
-@pytest.mark.parametrize("gpu", WITH_REGISTERS)
+@pytest.mark.parametrize("gpu", SIMULATED)
 def test_a_simulated_point_reports_the_naive_operands(gpu: str) -> None:
     """`operand_bytes` of the point is 8.5 MiB at N = 1,024."""
     result = run_point(Point(load_gpu(gpu), parse_request("naive", "test"), one_head(1024), COLD))

@@ -1,176 +1,149 @@
-"""L2 as a list of tiles, least recently used out first; and the way of a tile through fill port, L2 and HBM."""
+"""L2 as a list of tiles, the least recently used out first."""
 
-import pytest
+from collections import OrderedDict
 
-from gpusim.hardware import L2Cache, MemorySystem
-from gpusim.specs import GpuSpec, L2Spec, load_gpu
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-# 1 ps a byte at the L2 port and 200 ns for a hit; 10 ps a byte and 400 ns for a miss; 4 ps a byte into an SM.
-L2_PS, HBM_PS, FILL_PS, HIT_PS, MISS_PS = 1, 10, 4, 200_000, 400_000
+from gpusim.hardware import MemoryState, dirty_bytes, repeated_in_list
+from gpusim.hardware.l2 import evict, insert, touch
+from gpusim.hardware.state import L2_CAPACITY_BYTES, L2_USED_BYTES, NEWEST, NONE, OLDEST, Repeated, build_memory
+from gpusim.specs import load_gpu
 
-
-def l2_spec(size_bytes: int) -> L2Spec:
-    """An L2 of this size at 1 ps a byte and 200 ns a hit."""
-    update = {"size_bytes": size_bytes, "bandwidth_bytes_per_s": 1e12, "latency_ns": 200.0}
-    return load_gpu("a100_sxm4_40gb").memory.l2.model_copy(update=update)
-
-
-def gpu(size_bytes: int | None, *, sms: int = 2) -> GpuSpec:
-    """Toy GPU: 250 B a clock of 1 GHz into each SM; `size_bytes` of L2, None for none."""
-    canvas = load_gpu("canvas")
-    hbm = canvas.memory.hbm.model_copy(
-        update={"stream_bandwidth_bytes_per_s": 1e11, "peak_bandwidth_bytes_per_s": 1e11, "latency_ns": 400.0}
-    )
-    l2 = None if size_bytes is None else l2_spec(size_bytes)
-    sm = canvas.sm.model_copy(update={"count": sms, "l2_fill_bytes_per_clk": 250})
-    return canvas.model_copy(update={"sm": sm, "memory": canvas.memory.model_copy(update={"l2": l2, "hbm": hbm})})
+A100 = load_gpu("a100_sxm4_40gb")
+NUM_KEYS, NUM_NODES = 10, 5  # an L2 of at most four of the tiles, and the one that is about to leave
 
 
-def memory(size_bytes: int | None) -> MemorySystem:
-    """The toy's memory system at 1 GHz, idle and cold."""
-    return MemorySystem(gpu(size_bytes), 1e9)
+def cache(repeated: Repeated, size_bytes: int, num_nodes: int = NUM_NODES) -> MemoryState:
+    """An empty L2 of this size."""
+    l2 = A100.memory.l2.model_copy(update={"size_bytes": size_bytes})
+    gpu = A100.model_copy(update={"memory": A100.memory.model_copy(update={"l2": l2})})
+    return build_memory(gpu, NUM_KEYS, num_nodes, repeated)
 
 
-def tiles(*keys: int, size_bytes: int = 100) -> tuple[tuple[tuple[int, int], ...], int]:
-    """Tiles of equal size in the form an access has."""
-    return tuple((key, size_bytes) for key in keys), size_bytes * len(keys)
+def put(state: MemoryState, *keys: int, size_bytes: int = 100, is_dirty: bool = False) -> int:
+    """Tiles inserted one after another; the dirty bytes that had to leave."""
+    return sum(insert(state, key, size_bytes, 0, int(is_dirty)) for key in keys)
 
 
-def resident(cache: L2Cache, *keys: int) -> list[int]:
-    """Which of the tiles are in the cache; asks in the given order, so it also touches them."""
-    return [key for key in keys if not cache.look_up(0, [(key, 100)])[2]]
+def resident(state: MemoryState) -> list[int]:
+    """Keys from the least to the most recently used, by the links in both directions."""
+    keys, node = [], state.counts[OLDEST]
+    while node != NONE:
+        keys.append(int(state.key[node]))
+        node = state.newer[node]
+    backwards, node = [], state.counts[NEWEST]
+    while node != NONE:
+        backwards.append(int(state.key[node]))
+        node = state.older[node]
+    assert backwards == keys[::-1]
+    return keys
 
 
-def test_the_least_recently_used_tile_leaves_first() -> None:
+def test_the_least_recently_used_tile_leaves_first(repeated: Repeated) -> None:
     """Room for three tiles; 1 was touched after 2 came, so the fourth pushes 2 out."""
-    cache = L2Cache(l2_spec(300))
-    cache.insert(0, [(1, 100), (2, 100), (3, 100)], 0, is_dirty=False)
-    cache.look_up(0, [(1, 100)])
-    cache.insert(0, [(4, 100)], 0, is_dirty=False)
-    assert [1, 3, 4] == resident(cache, 1, 2, 3, 4)
+    state = cache(repeated, 300)
+    put(state, 1, 2, 3)
+    assert NONE != touch(state, 1)
+    put(state, 4)
+    assert [3, 1, 4] == resident(state)
+    assert NONE == touch(state, 2)
 
 
-def test_a_full_cache_keeps_everything_until_one_byte_more_comes() -> None:
+def test_a_full_cache_keeps_everything_until_one_byte_more_comes(repeated: Repeated) -> None:
     """300 of 300 bytes stay; a tile of one byte more pushes the oldest out."""
-    cache = L2Cache(l2_spec(300))
-    assert 0 == cache.insert(0, [(1, 100), (2, 100), (3, 100)], 0, is_dirty=True)
-    assert 100 == cache.insert(0, [(4, 1)], 0, is_dirty=True)
-    assert [2, 3] == resident(cache, 1, 2, 3)
+    state = cache(repeated, 300)
+    assert 0 == put(state, 1, 2, 3, is_dirty=True)
+    assert 100 == put(state, 4, size_bytes=1, is_dirty=True)
+    assert [2, 3, 4] == resident(state)
 
 
-def test_only_dirty_tiles_are_written_back_and_once() -> None:
+def test_a_large_tile_pushes_as_many_out_as_it_needs(repeated: Repeated) -> None:
+    """150 B need the places of the two oldest tiles; one of them was dirty."""
+    state = cache(repeated, 300)
+    put(state, 1, is_dirty=True)
+    put(state, 2, 3)
+    assert 100 == put(state, 4, size_bytes=150)
+    assert [3, 4] == resident(state)
+
+
+def test_a_tile_larger_than_the_cache_leaves_at_once(repeated: Repeated) -> None:
+    """It pushes everything out and itself; what is dirty goes to HBM, and the cache is empty and usable."""
+    state = cache(repeated, 300)
+    put(state, 1, is_dirty=True)
+    assert 100 + 301 == put(state, 2, size_bytes=301, is_dirty=True)
+    assert ([], 0) == (resident(state), state.counts[L2_USED_BYTES])
+    put(state, 3)
+    assert [3] == resident(state)
+
+
+def test_only_dirty_tiles_are_written_back_and_once(repeated: Repeated) -> None:
     """A clean tile leaves for nothing, a dirty one with its bytes."""
-    cache = L2Cache(l2_spec(200))
-    cache.insert(0, [(1, 100)], 0, is_dirty=False)
-    cache.insert(0, [(2, 100)], 0, is_dirty=True)
-    assert 100 == cache.dirty_bytes
-    assert 0 == cache.insert(0, [(3, 100)], 0, is_dirty=False)
-    assert 100 == cache.insert(0, [(4, 100)], 0, is_dirty=False)
-    assert 0 == cache.dirty_bytes
+    state = cache(repeated, 200)
+    put(state, 1)
+    put(state, 2, is_dirty=True)
+    assert 100 == dirty_bytes(state)
+    assert 0 == put(state, 3)
+    assert 100 == put(state, 4)
+    assert 0 == dirty_bytes(state)
 
 
-def test_writing_a_tile_again_keeps_one_copy() -> None:
+def test_writing_a_tile_again_keeps_one_copy(repeated: Repeated) -> None:
     """The second write of tile 1 replaces the first: 100 dirty bytes, and still room for another tile."""
-    cache = L2Cache(l2_spec(200))
-    cache.insert(0, [(1, 100)], 0, is_dirty=True)
-    cache.insert(0, [(1, 100)], 0, is_dirty=True)
-    assert 0 == cache.insert(0, [(2, 100)], 0, is_dirty=False)
-    assert 100 == cache.dirty_bytes
+    state = cache(repeated, 200)
+    put(state, 1, 1, is_dirty=True)
+    assert 0 == put(state, 2)
+    assert (100, [1, 2]) == (dirty_bytes(state), resident(state))
 
 
-def test_a_read_after_a_write_leaves_the_tile_dirty() -> None:
-    """Reading does not clean: the bytes still have to go to HBM."""
-    system = memory(1000)
-    system.write(0, 0, tiles(1))
-    system.read(0, 0, 0, tiles(1))
-    assert (100, 0) == (system.l2.dirty_bytes, system.hbm.read_bytes)
+def test_a_tile_that_is_touched_keeps_its_node(repeated: Repeated) -> None:
+    """Oldest, middle or newest: it becomes the newest and stays where it was."""
+    for key, order in ((1, [2, 3, 1]), (2, [1, 3, 2]), (3, [1, 2, 3])):
+        state = cache(repeated, 300)
+        put(state, 1, 2, 3)
+        node = state.node_of_key[key]
+        assert node == touch(state, key)
+        assert order == resident(state)
 
 
-def test_a_miss_is_usable_one_memory_latency_after_the_slowest_link() -> None:
-    """100 B: 400 ps into the SM, 100 ps at L2, 1,000 ps at HBM, all from the start; then 400 ns."""
-    assert 100 * HBM_PS + 1 + MISS_PS == memory(1000).read(0, 0, 0, tiles(1))
+def test_nodes_are_used_again(repeated: Repeated) -> None:
+    """Room for two tiles and one on its way out: three nodes hold any number of tiles one after another."""
+    state = cache(repeated, 200, num_nodes=3)
+    put(state, *range(NUM_KEYS), *range(NUM_KEYS))
+    assert [8, 9] == resident(state)
 
 
-def test_a_hit_is_usable_one_l2_latency_after_the_slowest_link() -> None:
-    """Long after the tile came: 400 ps into the SM are the slowest link of a hit, then 200 ns."""
-    system, late = memory(1000), 10_000_000
-    system.read(0, 0, 0, tiles(1))
-    assert late + 100 * FILL_PS + 1 + HIT_PS == system.read(late, 0, 0, tiles(1))
+def test_a_cache_that_holds_what_fits_lets_nothing_leave(repeated: Repeated) -> None:
+    """Nothing to do, nothing done."""
+    state = cache(repeated, 200)
+    put(state, 1, 2, is_dirty=True)
+    assert 0 == evict(state)
+    assert [1, 2] == resident(state)
 
 
-def test_a_tile_on_its_way_is_a_hit_that_waits_for_it() -> None:
-    """Another SM asks a little later and gets the tile when it arrives for the first, without another HBM read."""
-    system = memory(1000)
-    arrival = system.read(0, 0, 0, tiles(1))
-    assert arrival == system.read(10, 1, 0, tiles(1))
-    assert (100, 100) == (system.hbm.read_bytes, system.hit)
+sizes = st.integers(20, 120)  # of 80 B: at most four tiles at once, and the one about to leave
+steps = st.lists(st.tuples(st.integers(0, NUM_KEYS - 1), st.booleans(), st.booleans()), max_size=40)
 
 
-def test_the_wait_for_a_tile_on_its_way_ends_when_a_hit_would_take_as_long() -> None:
-    """A hit takes 200,401 ps: asked for so long before the arrival it ends with it, a tick later a tick after it."""
-    first = memory(1000)
-    arrival = first.read(0, 0, 0, tiles(1))
-    hit_ps = 100 * FILL_PS + 1 + HIT_PS
-    assert arrival == first.read(arrival - hit_ps, 1, 0, tiles(1))
-    second = memory(1000)
-    second.read(0, 0, 0, tiles(1))
-    assert arrival + 1 == second.read(arrival - hit_ps + 1, 1, 0, tiles(1))
-
-
-def test_each_sm_has_its_own_fill_port_and_all_share_l2() -> None:
-    """Two hits of 100 B at once: the second SM waits 101 ps at L2 only, the same SM also 401 ps at its port."""
-    late = 10_000_000
-    for sm, filled in ((1, 100 * FILL_PS + 1), (0, 2 * (100 * FILL_PS + 1))):
-        system = memory(1000)
-        system.read(0, 0, 0, tiles(1))
-        system.read(late, 0, 0, tiles(1))
-        assert late + max(filled, 2 * (100 * L2_PS + 1)) + HIT_PS == system.read(late, sm, 0, tiles(1))
-
-
-def test_a_partial_miss_reads_only_what_is_missing() -> None:
-    """Tile 1 is there, tile 2 is not: 100 B from HBM, 100 B hit."""
-    system = memory(1000)
-    system.read(0, 0, 0, tiles(1))
-    system.read(1_000_000, 0, 0, tiles(1, 2))
-    assert (200, 100, 300) == (system.hbm.read_bytes, system.hit, system.asked_read)
-
-
-def test_a_write_is_accepted_when_l2_has_it() -> None:
-    """100 B at 1 ps a byte; nothing goes to HBM while there is room."""
-    system = memory(1000)
-    assert 100 * L2_PS + 1 == system.write(0, 0, tiles(1))
-    assert 0 == system.hbm.write_bytes
-
-
-def test_a_write_that_pushes_dirty_tiles_out_waits_for_hbm() -> None:
-    """Room for one tile: the second write is accepted when HBM has taken the first, 1,000 ps."""
-    system = memory(100)
-    system.write(0, 0, tiles(1))
-    assert 1_000_000 + 100 * HBM_PS + 1 == system.write(1_000_000, 0, tiles(2))
-    assert (100, 100) == (system.hbm.write_bytes, system.l2.dirty_bytes)
-
-
-def test_a_read_that_pushes_dirty_tiles_out_occupies_hbm_but_does_not_wait() -> None:
-    """The write-back queues behind the read: the next miss finds HBM busy with both."""
-    system = memory(100)
-    system.write(0, 0, tiles(1))
-    assert 1_000_000 + 1001 + MISS_PS == system.read(1_000_000, 0, 0, tiles(2))
-    assert 1_000_000 + 3 * 1001 + MISS_PS == system.read(1_000_000, 1, 0, tiles(3))
-
-
-@pytest.mark.parametrize("base", [0, 50])
-def test_keys_count_from_the_base(base: int) -> None:
-    """The same offset under another base is another tile."""
-    system = memory(1000)
-    system.read(0, 0, 0, tiles(1))
-    system.read(0, 0, base, tiles(1))
-    assert (100 if base == 0 else 200) == system.hbm.read_bytes
-
-
-def test_without_l2_every_request_goes_to_hbm() -> None:
-    """Two reads of one tile are two reads of HBM, one after the other and one latency later; writes take turns."""
-    system = memory(None)
-    assert 1001 + MISS_PS == system.read(0, 0, 0, tiles(1))
-    assert 2002 + MISS_PS == system.read(0, 0, 0, tiles(1))
-    assert 3003 == system.write(0, 0, tiles(1))
-    assert (200, 100, 0) == (system.hbm.read_bytes, system.hbm.write_bytes, system.hit)
+@settings(max_examples=100, derandomize=True, deadline=None, database=None)
+@given(st.lists(sizes, min_size=NUM_KEYS, max_size=NUM_KEYS), steps)
+def test_it_is_the_textbook_lru(size_of_key: list[int], walk: list[tuple[int, bool, bool]]) -> None:
+    """Any walk of touches and inserts leaves the tiles, their order and the written-back bytes of an ordered dict."""
+    capacity, state, book = 80, cache(repeated_in_list, 80), OrderedDict[int, bool]()
+    assert capacity == state.counts[L2_CAPACITY_BYTES]
+    for key, is_insert, is_dirty in walk:
+        if not is_insert:
+            assert (touch(state, key) == NONE) == (key not in book)
+            if key in book:
+                book.move_to_end(key)
+            continue
+        book[key] = is_dirty
+        book.move_to_end(key)
+        left = 0
+        while sum(size_of_key[held] for held in book) > capacity:
+            oldest, was_dirty = book.popitem(last=False)
+            left += size_of_key[oldest] if was_dirty else 0
+        assert left == insert(state, key, size_of_key[key], 0, int(is_dirty))
+        assert list(book) == resident(state)
+        assert sum(size_of_key[held] for held in book) == state.counts[L2_USED_BYTES]
+        assert sum(size_of_key[held] for held, was_dirty in book.items() if was_dirty) == dirty_bytes(state)

@@ -78,6 +78,13 @@ def test_pins_of_the_released_kernel_do_not_bind_a_custom_one() -> None:
         ("a100_sxm4_40gb", 192, (128, 64, 8)),
         ("a100_sxm4_40gb", 256, (128, 64, 8)),
         ("h100_sxm5_80gb", 256, (64, 64, 4)),
+        ("a30", 128, (128, 64, 4)),
+        ("rtx_a5000", 64, (128, 128, 4)),
+        ("rtx_3090", 96, (128, 64, 4)),
+        ("a10", 128, (128, 32, 4)),
+        ("l40s", 128, (128, 32, 4)),
+        ("rtx_4090", 192, (128, 64, 8)),
+        ("l4", 256, (64, 64, 4)),
     ],
 )
 def test_flash2_has_the_tiles_of_its_launch_template(gpu: str, head_dim: int, tiles: tuple[int, int, int]) -> None:
@@ -146,9 +153,33 @@ def test_a_gpu_without_a_tile_table_says_so_and_how_to_state_tiles() -> None:
     """flash1 was released for Ampere; on Hopper stated tiles work."""
     with pytest.raises(UnsupportedError) as caught:
         plan(parse_request("flash1", "test"), H100, attention())
-    assert "flash1 has no tile table for hopper with head_dim 64" == caught.value.reason
+    assert "flash1 has no tile table for hopper (compute capability 9.0) with head_dim 64" == caught.value.reason
     assert "{name: flash1, tile_q: 64, tile_kv: 64}" in caught.value.fix
     plan(parse_request({"name": "flash1", "tile_q": 64, "tile_kv": 64}, "test"), H100, attention())
+
+
+@pytest.mark.parametrize(
+    ("name", "gpu", "architecture"),
+    [
+        ("flash1", "rtx_3090", "ampere (compute capability 8.6)"),
+        ("pytorch_naive", "a10", "ampere (compute capability 8.6)"),
+        ("pytorch_naive", "l40s", "ada (compute capability 8.9)"),
+        ("flash2", "t4", "turing (compute capability 7.5)"),
+        ("flash2", "v100_sxm2_16gb", "volta (compute capability 7.0)"),
+    ],
+)
+def test_a_table_of_the_a100_is_not_stretched_to_other_sms(name: str, gpu: str, architecture: str) -> None:
+    """An Ampere SM of 100 KiB is not one of 164: pinned CTAs per SM and constants of 8.0 would be wrong there."""
+    with pytest.raises(UnsupportedError) as caught:
+        plan(parse_request(name, "test"), load_gpu(gpu), attention())
+    assert f"{name} has no tile table for {architecture} with head_dim 64" == caught.value.reason
+
+
+@pytest.mark.parametrize(("gpu", "cost"), [("a30", 0.081), ("h800_sxm5_80gb", 0.080), ("a10", None), ("l40s", None)])
+def test_constants_go_with_the_sm_they_were_fitted_on(gpu: str, cost: float | None) -> None:
+    """The A30 has the A100's SM and the H800 the H100's; nothing was fitted on 8.6 and 8.9: ideal units."""
+    (kernel,) = plan(parse_request("flash2", "test"), load_gpu(gpu), attention()).graph.kernels
+    assert cost == kernel.cost.softmax_cycles_per_score
 
 
 def test_a_head_dim_beyond_the_table_is_unsupported() -> None:

@@ -35,6 +35,24 @@ def read(
         ("H100", "h100_sxm5_80gb", True),
         ("H200", "h200_sxm_141gb", True),
         ("H200-141GB", "h200_sxm_141gb", True),
+        ("A100-40GB-PCIe", "a100_pcie_40gb", False),
+        ("A100-80GB-PCIe", "a100_pcie_80gb", False),
+        ("A100-PCIe", "a100_pcie_80gb", True),
+        ("NVIDIA H100 PCIe", "h100_pcie_80gb", False),
+        ("H100-80GB-PCIe", "h100_pcie_80gb", False),
+        ("H800-SXM5 (per README)", "h800_sxm5_80gb", False),
+        ("H800", "h800_sxm5_80gb", True),
+        ("A30-24GB", "a30", False),
+        ("NVIDIA A10G", "a10g", False),
+        ("A10", "a10", False),
+        ("L4", "l4", False),
+        ("NVIDIA L40S", "l40s", False),
+        ("Tesla T4", "t4", False),
+        ("Tesla V100-SXM2-16GB", "v100_sxm2_16gb", False),
+        ("V100", "v100_sxm2_16gb", True),
+        ("NVIDIA GeForce RTX 3090", "rtx_3090", False),
+        ("RTX4090", "rtx_4090", False),
+        ("RTX-A5000", "rtx_a5000", False),
     ],
 )
 def test_gpu_spellings(tmp_path: Path, spelling: str, preset: str, is_assumed: bool) -> None:
@@ -47,14 +65,12 @@ def test_gpu_spellings(tmp_path: Path, spelling: str, preset: str, is_assumed: b
 @pytest.mark.parametrize(
     ("spelling", "reason"),
     [
-        ("A30-24GB", "A30"),
-        ("A100-40GB-PCIe", "PCIe"),
-        ("H100-PCIe", "PCIe"),
+        ("H100-NVL", "H100 NVL"),
+        ("H800-PCIe", "H800 PCIe"),
         ("H20", "H20"),
         ("GH200-SXM", "GH200"),
         ("B200", "Blackwell"),
         ("GB300", "Blackwell"),
-        ("RTX4090", "RTX"),
         ("H100-class (inferred)", "does not say which GPU"),
         ("H100-class (Hopper stated)", "does not say which GPU"),
         ("", "gpu is blank"),
@@ -74,6 +90,12 @@ def test_the_h200_of_gpu_benches_is_a_gh200(tmp_path: Path) -> None:
     assert "GH200" in skip.reason
 
 
+def test_the_a100_pcie_of_the_hopper_study_has_40_gb(tmp_path: Path) -> None:
+    """Its paper names the card that its files only call A100 PCIe."""
+    (row,) = read(tmp_path, source="HPMLL/NVIDIA-Hopper-Benchmark ded6f576", gpu="A100-PCIe").rows
+    assert "a100_pcie_40gb" == row.gpu
+
+
 @pytest.mark.parametrize(
     ("kernel", "gpu", "implementation", "version", "stack", "timing"),
     [
@@ -87,6 +109,7 @@ def test_the_h200_of_gpu_benches_is_a_gh200(tmp_path: Path) -> None:
         ("vllm_flash_attn", "H100", "flash3", None, "vllm_graph", "graph"),
         ("sglang_flash_attention", "A100", "flash2", None, "sglang_graph", "graph"),
         ("sglang_flash_attention", "H100", "flash3", None, "sglang_graph", "graph"),
+        ("vllm_flash_attn", "H800-SXM5", "flash3", None, "vllm_graph", "graph"),
         ("my_own_kernel", "H100", "my_own_kernel", None, None, "event"),
     ],
 )

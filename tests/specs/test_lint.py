@@ -41,7 +41,9 @@ def test_shared_memory_per_cta_above_the_sm_s_is_an_error(tmp_path: Path) -> Non
     assert "98304" in finding.message
 
 
-@pytest.mark.parametrize(("architecture", "rate"), [("a100_sxm4_40gb", 4096), ("h100_sxm5_80gb", 8192)])
+@pytest.mark.parametrize(
+    ("architecture", "rate"), [("a100_sxm4_40gb", 4096), ("a10", 2048), ("l40s", 2048), ("h100_sxm5_80gb", 8192)]
+)
 def test_twice_the_dense_rate_is_called_sparse(tmp_path: Path, architecture: str, rate: int) -> None:
     """2:4 sparsity doubles the dense rate of the tensor cores, and only that."""
     path = "sm.tensor_flop_per_clk.bf16"

@@ -56,7 +56,7 @@ def test_a_group_can_be_taken_away_with_its_sources(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("base: gtx1080\nname: x\n", "'gtx1080' is not known; choose one of: a100_sxm4_40gb"),
+        ("base: gtx1080\nname: x\n", "'gtx1080' is not known; choose one of: a10, a100_pcie_40gb"),
         ("base: mine.yaml\nname: x\n", "base: mine.yaml starts from this file in turn"),
         ("base: canvas\n", "name: missing; a GPU that starts from a base needs a name of its own"),
         ("base: 3\nname: x\n", "base: got 3, expected the name of a GPU"),

@@ -1,0 +1,201 @@
+"""`gpusim compare`: every row is simulated or skipped with its line and the reason, and nothing stops the rest."""
+
+import csv
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpusim.cli import main
+from gpusim.compare import compare
+from gpusim.measured import find_measured
+
+COLUMNS = "gpu,kernel,pass,dtype,batch,heads,kv_heads,seqlen_q,seqlen_k,head_dim,causal,dropout,mask,latency_ms,timing"
+GOOD = "A100-80GB-SXM4,flash2,fwd,fp16,1,1,1,64,64,64,false,0,none,0.01,event"
+
+
+def write(path: Path, *lines: str) -> Path:
+    """A measured CSV; its first row stands on line 2."""
+    path.write_text("\n".join([COLUMNS, *lines]) + "\n")
+    return path
+
+
+def changed(old: str, new: str) -> str:
+    """The good row with one cell changed."""
+    assert old in GOOD
+    return GOOD.replace(old, new, 1)
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """`run("rows.csv", "--json")`: exit code, standard output and standard error of gpusim compare."""
+    monkeypatch.chdir(tmp_path)
+
+    def compare_command(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["gpusim", "compare", *arguments, "--workers", "1"])
+        with pytest.raises(SystemExit) as caught:
+            main()
+        return caught.value.code, *capsys.readouterr()
+
+    return compare_command
+
+
+def test_rows_are_simulated_or_skipped_with_line_and_reason(tmp_path: Path) -> None:
+    """Ten rows, two of them good; the reasons say what is wrong or what has no model."""
+    bad = {
+        "latency_ms = 'fast' is not a number": changed("0.01", "fast"),
+        "batch": changed("fp16,1,1,1", "fp16,0,1,1"),
+        "no_such_kernel": changed("flash2", "no_such_kernel"),
+        "GTX 260": changed("A100-80GB-SXM4", "GTX 260"),
+        "no model of flash1_triton yet": changed("flash2", "flash1_triton"),
+        "no model yet for pass bwd": changed(",fwd,", ",bwd,"),
+        "no model yet for a causal mask": changed("false", "true"),
+        "no model yet for dropout 0.1": changed("false,0,", "false,0.1,"),
+    }
+    done = compare([write(tmp_path / "rows.csv", GOOD, *bad.values(), GOOD)], workers=1)
+    assert (10, [2, 11]) == (done.rows, [item.row.line for item in done.compared])
+    assert list(range(3, 11)) == [skip.line for skip in done.skipped]
+    for reason, skip in zip(bad, done.skipped, strict=True):
+        assert "rows.csv" == skip.file
+        assert reason in skip.reason
+
+
+def test_a_row_is_simulated_under_its_own_conditions(tmp_path: Path) -> None:
+    """GPU, shape, timing and clock are the row's."""
+    text = write(tmp_path / "rows.csv", GOOD.replace("64,64,64", "96,32,64")).read_text()
+    header, row = text.splitlines()
+    (tmp_path / "rows.csv").write_text(f"{header},sm_clock_mhz\n{row.replace('event', 'graph')},1005\n")
+    (item,) = compare([tmp_path / "rows.csv"], workers=1).compared
+    result = item.result
+    assert ("a100_sxm4_80gb", 96, 32, "graph", 1005) == (
+        result.gpu,
+        result.seqlen_q,
+        result.seqlen_k,
+        result.timing,
+        result.sm_clock_mhz,
+    )
+
+
+def test_every_assumption_is_counted(tmp_path: Path) -> None:
+    """Blank cells of two rows, an unsized A100 in one of them."""
+    blank = "A100,flash2,fwd,,1,1,,64,64,64,,,,0.01,"
+    done = compare([write(tmp_path / "rows.csv", GOOD, blank, blank.replace("A100", "A100-80GB-SXM4"))], workers=1)
+    assert 3 == len(done.compared)
+    for field in ("dtype", "kv_heads", "causal", "dropout", "mask", "timing"):
+        assert 2 == done.assumed[field], field
+    assert 1 == done.assumed["gpu"]
+    assert 3 == done.assumed["cache"]
+    assert 3 == done.assumed["sm_clock_mhz"]
+
+
+def test_an_unreadable_file_does_not_stop_the_others(run, tmp_path: Path) -> None:
+    """It is named, and the other file's row counts."""
+    write(tmp_path / "rows.csv", GOOD)
+    code, out, _ = run("nosuch.csv", "rows.csv", "--json")
+    document = json.loads(out)
+    assert (0, 1, 1) == (code, document["rows"], document["simulated"])
+    assert ["nosuch.csv: no such file; check the path, or give the bare name of a shipped table"] == document[
+        "unreadable"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "the file is empty"),
+        (b"\x7fELF\0\0\0", "binary data"),
+        (b"a,b,c\n1,2,3\n", "names no column we know"),
+        (b"gpu;kernel;latency_ms\n", "separated by semicolons"),
+    ],
+)
+def test_no_readable_file_exits_2(run, tmp_path: Path, content: bytes, said: str) -> None:
+    """One line with the file and the reason, and no folder."""
+    (tmp_path / "rows.csv").write_bytes(content)
+    code, out, err = run("rows.csv")
+    assert (2, "", 1) == (code, out, len(err.splitlines()))
+    assert err.startswith("error: ")
+    assert "rows.csv: " in err
+    assert said in err
+    assert ["rows.csv"] == os.listdir(tmp_path)
+
+
+def test_no_simulated_row_exits_3(run, tmp_path: Path) -> None:
+    """Skipped rows never count as a success."""
+    write(tmp_path / "rows.csv", changed(",fwd,", ",bwd,"))
+    code, out, _ = run("rows.csv", "--json")
+    assert (3, 0, None) == (code, json.loads(out)["simulated"], json.loads(out)["mape_pct"])
+
+
+@pytest.mark.parametrize(("bar", "code"), [("1e6", 0), ("0", 1)])
+def test_a_missed_bar_exits_1(run, tmp_path: Path, bar: str, code: int) -> None:
+    """With the bar and what was reached; a bar that is met says nothing."""
+    write(tmp_path / "rows.csv", GOOD)
+    ended, _, err = run("rows.csv", "--max-mape", bar, "--quiet")
+    assert code == ended
+    assert (code == 1) == err.startswith(f"error: --max-mape {bar}: the mean absolute error is ")
+
+
+def test_a_bar_without_a_row_is_missed(run, tmp_path: Path) -> None:
+    """Nothing was shown to be below it."""
+    write(tmp_path / "rows.csv", changed(",fwd,", ",bwd,"))
+    code, _, err = run("rows.csv", "--max-mape", "50")
+    assert 1 == code
+    assert "no row was simulated" in err
+
+
+def test_only_rows_of_the_gpus_asked_for(run, tmp_path: Path) -> None:
+    """A file that starts from the preset stands in for it; other rows are skipped and say so."""
+    write(tmp_path / "rows.csv", GOOD, changed("A100-80GB-SXM4", "H100-80GB-SXM5"))
+    (tmp_path / "mine.yaml").write_text("base: a100_sxm4_80gb\nname: mine\n")
+    document = json.loads(run("rows.csv", "--gpu", "mine.yaml", "--json")[1])
+    assert ["mine"] == [point["gpu"] for point in document["points"]]
+    assert [3] == [skip["line"] for skip in document["skipped"]]
+    assert "not among the GPUs asked for" in document["skipped"][0]["reason"]
+
+
+def test_a_field_that_some_gpus_lack_can_be_set(run, tmp_path: Path) -> None:
+    """Canvas has no L2, and no row of this file is about canvas."""
+    write(tmp_path / "rows.csv", GOOD)
+    code, _, err = run("rows.csv", "--set", "memory.l2.size_bytes=20971520", "--quiet")
+    assert (0, "") == (code, err)
+
+
+def test_a_comparison_leaves_whole_files_and_repeats_them(run, tmp_path: Path) -> None:
+    """Everything but the manifest is byte-identical."""
+    write(tmp_path / "rows.csv", GOOD, changed("0.01", "fast"))
+    for _ in range(2):
+        run("rows.csv", "--quiet")
+    first, again = (tmp_path / "runs" / f"compare-{number}" for number in (1, 2))
+    names = {"compare.json", "results.csv", "errors.png", "manifest.json"}
+    assert names == set(os.listdir(first)) == set(os.listdir(again))
+    for name in names - {"manifest.json"}:
+        assert (first / name).read_bytes() == (again / name).read_bytes(), name
+
+
+def first_light_rows(path: Path) -> Path:
+    """Rows of the FlashAttention-1 paper that the bar is about, in a file of the same name."""
+    with open(find_measured("fa1_paper_a100_fwd"), newline="") as file:
+        rows = list(csv.DictReader(file))
+    kept = [
+        row
+        for row in rows
+        if row["kernel"] in ("pytorch_naive", "flash1")
+        and (row["pass"], float(row["dropout"]), row["mask"], row["causal"]) == ("fwd", 0.0, "none", "false")
+        and 1024 <= int(row["seqlen_q"]) <= 8192
+    ]
+    with open(path, "w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0].keys())
+        writer.writeheader()
+        writer.writerows(kept)
+    return path
+
+
+def test_first_light_accuracy(tmp_path: Path) -> None:
+    """FA-1 paper, A100-40, forward, no mask or dropout, N = 1k to 8k: mean |error| at most 25 % for both kernels."""
+    done = compare([first_light_rows(tmp_path / "fa1_paper_a100_fwd.csv")], workers=2)
+    assert () == done.skipped
+    mape_pct = {series.key[2]: series.every.mape_pct for series in done.series()}
+    assert {"pytorch_naive", "flash1"} == set(mape_pct)
+    assert all(error_pct <= 25 for error_pct in mape_pct.values()), mape_pct
