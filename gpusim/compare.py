@@ -101,8 +101,8 @@ class SeriesFigures:
 class Comparison:
     """All rows that were simulated, all that were not with the reason, and every assumption with its count.
 
-    `wall_s` is the time of every simulated point in seconds, `steps` the loop steps of all of them, and `failed` how many
-    points ended in an error.
+    `wall_s` is the time of every simulated point in seconds, `steps` the loop steps of all of them, and `failed` how
+    many points ended in an error.
     """
 
     rows: int

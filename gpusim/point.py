@@ -37,7 +37,7 @@ def run_point(
     Without `force`, a point that would walk more than SIZE_GUARD_STEPS loop steps is refused.
     """
     try:
-        planned = plan(point.request, point.spec, point.workload)
+        planned = plan(point.request, point.spec, point.workload, point.conditions.stack)
     except PointError as error:
         return answer(point, status=error.status, reason=error.reason, fix=error.fix)
     try:

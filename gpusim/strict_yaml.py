@@ -2,7 +2,8 @@
 
 PyYAML follows YAML 1.1: `1.5e9` is text, `no` is false, `1:30` is ninety and the last of two equal keys wins. Here
 numbers are those of YAML 1.2, only true and false are booleans, and what is ambiguous is refused with its line. All
-problems of one text are reported at once. Anchors, aliases and tags are not supported.
+problems of one text are reported at once, and `merged_problems` joins them with what is wrong with its meaning. Anchors,
+aliases and tags are not supported.
 """
 
 import difflib
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, TypeAlias, Union, get_args, get_origin
 
 import annotated_types
 import yaml
@@ -25,6 +26,13 @@ Location: TypeAlias = tuple[int | str, ...]
 
 STRICT = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 """Configuration of every model that is read from YAML."""
+
+
+class Refused:
+    """What stands in a document for a value that could not be read: no field takes it for its own type."""
+
+
+REFUSED: Final = Refused()
 
 
 def _whole(value: object) -> object:
@@ -80,6 +88,11 @@ class Problem:
         place = f"line {self.line}: " if self.line is not None else ""
         return f"{place}{self.field}: {self.message}" if self.field else f"{place}{self.message}"
 
+    @property
+    def is_missing(self) -> bool:
+        """Whether the field ought to be there and is not."""
+        return self.message.startswith("missing")
+
 
 def dotted(location: Location) -> str:
     """`sm.clock_hz` or `sweep.seqlen[2]` for a path of keys and list positions."""
@@ -119,11 +132,10 @@ class _NodeReader:
         self.lines: dict[str, int] = {}
 
     def read(self, node: yaml.Node, location: Location) -> object:
-        """Plain value of a node; a refused scalar becomes None and a problem."""
+        """Plain value of a node; what cannot be read becomes REFUSED and a problem."""
         self.lines.setdefault(dotted(location), _line(node))
         if node.tag != _UNTAGGED:
-            self._refuse(node, location, f"tags such as {node.tag} are not supported; write the plain value")
-            return None
+            return self._refuse(node, location, f"tags such as {node.tag} are not supported; write the plain value")
         match node:
             case yaml.MappingNode():
                 return self._mapping(node, location)
@@ -142,6 +154,9 @@ class _NodeReader:
                 continue
             here = (*location, key_node.value)
             key = self._scalar(key_node, here)
+            if key is REFUSED:
+                self.read(value_node, here)
+                continue
             if key in values:
                 self._refuse(key_node, here, f"appears twice, first on line {first_lines[key]}; keep one")
                 continue
@@ -158,24 +173,23 @@ class _NodeReader:
         if text in _BOOLEANS:
             return _BOOLEANS[text]
         if text.lower() in _YAML_1_1_BOOLEANS:
-            self._refuse(node, location, f'got {text}, which YAML readers disagree on; write true, false or "{text}"')
-            return None
+            rule = f'got {text}, which YAML readers disagree on; write true, false or "{text}"'
+            return self._refuse(node, location, rule)
         if _NOT_FINITE.fullmatch(text):
-            self._refuse(node, location, f"got {text}, expected a finite number")
-            return None
+            return self._refuse(node, location, f"got {text}, expected a finite number")
         if _FLOAT.fullmatch(text):
             return self._number(node, location)
         return text
 
-    def _number(self, node: yaml.ScalarNode, location: Location) -> int | float | None:
+    def _number(self, node: yaml.ScalarNode, location: Location) -> int | float | Refused:
         number = float(node.value)
         if not math.isfinite(number):
-            self._refuse(node, location, "the number is too large; expected a finite number")
-            return None
+            return self._refuse(node, location, "the number is too large; expected a finite number")
         return int(node.value) if _INT.fullmatch(node.value) else number
 
-    def _refuse(self, node: yaml.Node, location: Location, message: str) -> None:
+    def _refuse(self, node: yaml.Node, location: Location, message: str) -> Refused:
         self.problems.append(Problem(dotted(location), message, _line(node)))
+        return REFUSED
 
 
 def _line(node: yaml.Node) -> int:
@@ -193,14 +207,18 @@ def _syntax_problem(fault: yaml.YAMLError) -> Problem:
 
 @dataclass(frozen=True)
 class StrictDocument:
-    """What a YAML text says (dicts, lists and scalars), and the line of each dotted path in it."""
+    """What a YAML text says (dicts, lists and scalars), and the line of each dotted path in it.
+
+    `problems` are those of the text itself; REFUSED stands where a value could not be read.
+    """
 
     value: object
     lines: Mapping[str, int]
+    problems: tuple[Problem, ...]
 
 
 def parse_strict(text: str, where: str, error: type[InputError] = ConfigError) -> StrictDocument:
-    """Read one YAML document and keep its line numbers. Raises `error` with every problem of the text."""
+    """Read one YAML document with its line numbers and problems. Raises `error` only where no document can be made out."""
     reader = _NodeReader()
     value: object = None
     try:
@@ -210,14 +228,30 @@ def parse_strict(text: str, where: str, error: type[InputError] = ConfigError) -
         raise error(where, [str(_syntax_problem(fault))]) from None
     except RecursionError:
         raise error(where, ["lists or mappings are nested too deeply to read"]) from None
-    if reader.problems:
-        raise error(where, [str(problem) for problem in reader.problems])
-    return StrictDocument(value, reader.lines)
+    return StrictDocument(value, reader.lines, tuple(reader.problems))
 
 
 def load_strict(text: str, where: str, error: type[InputError] = ConfigError) -> object:
     """Value of one YAML document; None when it is empty. Raises `error` with every problem of the text."""
-    return parse_strict(text, where, error).value
+    document = parse_strict(text, where, error)
+    if document.problems:
+        raise error(where, [str(problem) for problem in document.problems])
+    return document.value
+
+
+def merged_problems(of_text: Sequence[Problem], of_meaning: Sequence[Problem]) -> tuple[Problem, ...]:
+    """All problems of a file in the order of its lines.
+
+    A field that the text already makes unreadable is not called wrong again, and nothing in it missing.
+    """
+    told = {problem.field for problem in of_text}
+    fresh = [
+        problem
+        for problem in of_meaning
+        if problem.field not in told
+        and not (problem.is_missing and any(problem.field.startswith(f"{field}.") for field in told))
+    ]
+    return tuple(sorted((*of_text, *fresh), key=lambda problem: math.inf if problem.line is None else problem.line))
 
 
 def read_text(path: Path, error: type[InputError] = ConfigError) -> str:

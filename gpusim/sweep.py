@@ -115,6 +115,6 @@ def _interrupts_ignored() -> Iterator[None]:
 
 def _steps(point: Point) -> int:
     try:
-        return estimated_steps(plan(point.request, point.spec, point.workload).graph)
+        return estimated_steps(plan(point.request, point.spec, point.workload, point.conditions.stack).graph)
     except PointError:
         return 0

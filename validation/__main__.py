@@ -61,8 +61,9 @@ def _lines(done: Comparison) -> Iterator[str]:
 
 
 def _names(series: SeriesFigures) -> Sequence[str]:
-    file, gpu, kernel, _, _, head_dim, _ = series.key
-    return file.removesuffix(".csv"), gpu, kernel, str(head_dim), series.role.replace("_", " ")
+    file, gpu, kernel, _, _, head_dim, causal = series.key
+    what = f"{kernel}, causal" if causal else kernel
+    return file.removesuffix(".csv"), gpu, what, str(head_dim), series.role.replace("_", " ")
 
 
 def _row(names: Sequence[str], figures: ErrorFigures) -> str:

@@ -4,7 +4,7 @@ Everything here is arithmetic on the program's affine addresses; nothing is simu
 Start with `traffic.py`; `occupancy.py` says what fits, `footprint.py` what is alive, `bounds.py` how fast it could be.
 """
 
-from gpusim.analytic.bounds import Bound, lower_bound, roofline_ms
+from gpusim.analytic.bounds import Bound, lower_bound, matmul_flop_per_clk, roofline_ms
 from gpusim.analytic.footprint import Footprint, check_memory, footprint
 from gpusim.analytic.occupancy import Occupancy, check_fits, occupancy, registers_per_thread
 from gpusim.analytic.traffic import KernelWork, graph_operand_bytes, kernel_work, smem_read_bytes, smem_write_bytes
@@ -20,6 +20,7 @@ __all__ = [
     "graph_operand_bytes",
     "kernel_work",
     "lower_bound",
+    "matmul_flop_per_clk",
     "occupancy",
     "registers_per_thread",
     "roofline_ms",

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from gpusim.dtypes import DType
-from gpusim.specs import GpuSpec
+from gpusim.specs import GpuSpec, SmSpec
 from gpusim.workloads import AttentionWorkload, Cache
 
 
@@ -17,8 +17,12 @@ class Bound:
 
 def peak_flop_per_s(spec: GpuSpec, dtype: DType) -> float:
     """Dense matrix rate at the SM clock, FLOP/s: tensor cores, or FP32 lanes (2 FLOP a lane and clock) for fp32."""
-    per_clk = 2 * spec.sm.fp32_lanes if dtype is DType.FP32 else spec.sm.tensor_flop_per_clk[dtype]
-    return float(per_clk) * spec.sm.count * spec.sm.clock_hz
+    return float(matmul_flop_per_clk(spec.sm, dtype)) * spec.sm.count * spec.sm.clock_hz
+
+
+def matmul_flop_per_clk(sm: SmSpec, dtype: DType) -> int:
+    """Dense matrix FLOP per clock and SM: tensor cores, or a multiply-add a lane for fp32."""
+    return 2 * sm.fp32_lanes if dtype is DType.FP32 else sm.tensor_flop_per_clk[dtype]
 
 
 def lower_bound(workload: AttentionWorkload, spec: GpuSpec, cache: Cache) -> Bound:

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpusim.analytic import smem_read_bytes, smem_write_bytes
-from gpusim.dtypes import DType
+from gpusim.analytic import matmul_flop_per_clk, smem_read_bytes, smem_write_bytes
 from gpusim.errors import GraphError
 from gpusim.specs import SmSpec
 from gpusim.taskgraph import (
+    Add,
     Buffer,
     Copy,
     Fill,
@@ -77,7 +77,7 @@ def access_table(tile: Tile, base: int, slots: dict[str, int]) -> AccessTable:
     return AccessTable(
         base=base,
         head_slot=slots[HEAD],
-        head_stride=tensor.row_tiles * tensor.col_tiles,
+        head_stride=tensor.row_tiles * tensor.col_tiles if tensor.heads > 1 else 0,
         row_slot=slots[tile.row] if isinstance(tile.row, str) else ZERO,
         first_row=0 if isinstance(tile.row, str) else tile.row,
         col_slot=slots[tile.col] if isinstance(tile.col, str) else ZERO,
@@ -177,12 +177,13 @@ class _Lowering:
         straight: list[Task] = []
         for node in nodes:
             if isinstance(node, Loop):
-                blocks.extend(self._straight(straight, epilogue=False))
+                blocks.extend(self._straight(straight))
                 straight = []
                 blocks.append(self._loop(node, outer))
             elif self._runs(node, outer):
                 straight.append(node)
-        blocks.extend(self._straight(straight, epilogue=at_end))
+        hidden_ps = _main_loop_ps(blocks) if self._kernel.cost.epilogue_overlaps else 0
+        blocks.extend(self._straight(straight, epilogue_hides_ps=hidden_ps if at_end else None))
         return tuple(blocks)
 
     def _runs(self, task: Task, outer: dict[str, int]) -> bool:
@@ -194,25 +195,27 @@ class _Lowering:
             )
         return task.guard.holds(outer[task.guard.index], self._trips[task.guard.index])
 
-    def _straight(self, tasks: list[Task], *, epilogue: bool) -> list[Straight]:
+    def _straight(self, tasks: list[Task], *, epilogue_hides_ps: int | None = None) -> list[Straight]:
         """Splits where a load follows arithmetic or a store, so that nothing is loaded before its turn."""
         groups: list[list[Task]] = [[]]
         for task in tasks:
             if isinstance(task.op, Load) and any(not isinstance(t.op, Load) for t in groups[-1]):
                 groups.append([])
             groups[-1].append(task)
-        return [self._straight_group(group, epilogue=epilogue) for group in groups if group]
+        return [self._straight_group(group, epilogue_hides_ps) for group in groups if group]
 
-    def _straight_group(self, tasks: list[Task], *, epilogue: bool) -> Straight:
+    def _straight_group(self, tasks: list[Task], epilogue_hides_ps: int | None) -> Straight:
         stores = [task.op for task in tasks if isinstance(task.op, Store)]
         ops = [task.op for task in tasks]
         cycles = self._cost.combined(ops) if self._cost.additive(ops) else 0.0
-        if epilogue:
+        use_ps = self._ps(cycles)
+        if epilogue_hides_ps is not None:
             elements = sum(store.buffer.rows * store.buffer.cols for store in stores if store.buffer.cols > 1)
-            cycles += elements * self._kernel.cost.epilogue_cycles_per_element
+            epilogue_ps = self._ps(elements * self._kernel.cost.epilogue_cycles_per_element)
+            use_ps += max(0, epilogue_ps - epilogue_hides_ps)
         return Straight(
             tuple(self._access(task.op.tile) for task in tasks if isinstance(task.op, Load)),
-            self._ps(cycles),
+            use_ps,
             tuple(self._access(store.tile) for store in stores),
         )
 
@@ -258,6 +261,12 @@ class _Lowering:
 
     def _ps(self, cycles: float) -> int:
         return ps_from_cycles(cycles, self._clock_hz)
+
+
+def _main_loop_ps(blocks: Sequence[Block]) -> int:
+    """Pipe time of the innermost loops that stand at the top of a program."""
+    loops = (block for block in blocks if isinstance(block, MainLoop))
+    return sum(loop.trips * sum(phase.use_ps for phase in loop.phases) for loop in loops)
 
 
 def _phase_groups(tasks: list[Task], loaded: list[Buffer]) -> list[list[Op]]:
@@ -318,7 +327,7 @@ class PipeCost:
                 return max(done.exps / self._sm.sfu_ops_per_clk, done.fp32_ops / self._sm.fp32_lanes)
             case Rescale() if cost.rescale_cycles_per_element is not None:
                 return done.fp32_ops * cost.rescale_cycles_per_element
-            case Copy() | Scale() if cost.elementwise_cycles_per_element is not None:
+            case Copy() | Scale() | Add() if cost.elementwise_cycles_per_element is not None:
                 return done.fp32_ops * cost.elementwise_cycles_per_element
             case Fill():
                 return 0.0
@@ -335,8 +344,3 @@ class PipeCost:
             / self._sm.fp32_lanes,
             smem / self._sm.smem_bandwidth_bytes_per_clk,
         )
-
-
-def matmul_flop_per_clk(sm: SmSpec, dtype: DType) -> int:
-    """Dense matrix FLOP per clock and SM: tensor cores, or a multiply-add a lane for fp32."""
-    return 2 * sm.fp32_lanes if dtype is DType.FP32 else sm.tensor_flop_per_clk[dtype]

@@ -9,12 +9,12 @@ twice into L2; beyond that, least-recently-used tiles of the first run are gone 
 from dataclasses import dataclass
 from typing import Literal
 
-from gpusim.analytic import KernelWork, check_memory, footprint, kernel_work, occupancy
+from gpusim.analytic import KernelWork, check_memory, footprint, kernel_work, matmul_flop_per_clk, occupancy
 from gpusim.engine.clock import Environment
 from gpusim.engine.compiled import has_numba
 from gpusim.engine.cta import Process
 from gpusim.engine.keys import first_keys, most_resident_tiles, num_keys
-from gpusim.engine.lower import lower, matmul_flop_per_clk
+from gpusim.engine.lower import lower
 from gpusim.engine.slots import SlotOutcome, SlotTask, run_compiled, run_on_simpy
 from gpusim.errors import UnsupportedError
 from gpusim.hardware import (

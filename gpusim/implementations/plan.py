@@ -12,7 +12,8 @@ from pydantic import ValidationError
 
 from gpusim.analytic import check_fits
 from gpusim.errors import DoesNotFitError, ScenarioError, UnknownNameError, UnsupportedError
-from gpusim.implementations.table import Choice, Implementation, implementations
+from gpusim.implementations.gemm_planner import GemmShape, GemmTile, quickest_tile
+from gpusim.implementations.table import Implementation, implementations
 from gpusim.schedules import SCHEDULES, Choices, Schedule
 from gpusim.specs import GpuSpec
 from gpusim.strict_yaml import problems_from
@@ -21,6 +22,9 @@ from gpusim.workloads import AttentionWorkload
 
 CUSTOM = "custom"
 _MACHINE_CHOICES = ("accumulator_bytes",)
+_TILES = frozenset({"tile_q", "tile_kv"})
+_GEMM_TILES = "gemm_tiles"  # in a table: the library picks its tiles by itself
+GEMM_STEP = 64
 _PINS = ("ctas_per_sm", "grain")
 _NOTHING_FITS = "no smaller tile fits; lower head_dim or seqlen, or choose another schedule"
 
@@ -98,8 +102,8 @@ def _check_choices(name: str, choices: Mapping[str, object], where: str) -> None
         raise ScenarioError(where, [f"schedule {name}, {problem}" for problem in problems])
 
 
-def plan(request: ScheduleRequest, spec: GpuSpec, workload: AttentionWorkload) -> Plan:
-    """The graph of a request on a GPU.
+def plan(request: ScheduleRequest, spec: GpuSpec, workload: AttentionWorkload, stack: str | None = None) -> Plan:
+    """The graph of a request on a GPU; `stack` is the software around the kernels, which may add passes.
 
     Raises UnsupportedError where no model or table covers the case, and DoesNotFitError, naming a tile that fits, where
     a CTA exceeds the SM.
@@ -110,7 +114,10 @@ def plan(request: ScheduleRequest, spec: GpuSpec, workload: AttentionWorkload) -
     costs: dict[str, KernelCost] = {}
     if spec.sm.register_file is not None:
         costs = implementation.kernel_costs(spec, workload)
-    choices = _choices(request, implementation, schedule, spec, workload)
+    values = _choices(request, implementation, spec, workload, stack)
+    if values.pop(_GEMM_TILES, None):
+        values, costs = _with_quickest_tiles(values, costs, spec, workload)
+    choices = _completed(schedule, values, spec, workload)
     graph = schedule.build(workload, choices, costs)
     _check_graph_fits(graph, schedule, choices, spec, workload)
     return Plan(schedule.name, request.label, request.version, choices, graph)
@@ -121,7 +128,8 @@ def _check_supported(workload: AttentionWorkload, implementation: Implementation
         what
         for what, is_asked in (
             (f"pass {workload.pass_}", workload.pass_ != "fwd"),
-            ("a causal mask", workload.causal),
+            ("a causal mask", workload.causal and "causal" not in implementation.masks),
+            ("a causal mask with seqlen_q ≠ seqlen_k", workload.causal and workload.seqlen_q != workload.seqlen_k),
             (f"dropout {workload.dropout:g}", workload.dropout > 0),
             (f"mask '{workload.mask}'", workload.mask != "none"),
             ("a sliding window", workload.window is not None),
@@ -130,7 +138,7 @@ def _check_supported(workload: AttentionWorkload, implementation: Implementation
         if is_asked
     ]
     if missing:
-        raise UnsupportedError(f"no model yet for {', '.join(missing)}", "use a forward pass without them")
+        raise UnsupportedError(f"no model yet for {', '.join(missing)}", "ask for a forward pass without that")
     if workload.dtype not in implementation.dtypes:
         known = ", ".join(implementation.dtypes)
         raise UnsupportedError(f"{implementation.name} has no model for dtype {workload.dtype}", f"use {known}")
@@ -139,27 +147,62 @@ def _check_supported(workload: AttentionWorkload, implementation: Implementation
 def _choices(
     request: ScheduleRequest,
     implementation: Implementation,
-    schedule: Schedule,
     spec: GpuSpec,
     workload: AttentionWorkload,
-) -> Choices:
-    machine: dict[str, Choice] = {"accumulator_bytes": spec.sm.accumulator_bytes}
+    stack: str | None,
+) -> dict[str, object]:
+    """Choices of the table and, over them, those that were stated; on a GPU without registers the latter alone."""
+    machine: dict[str, object] = {"accumulator_bytes": spec.sm.accumulator_bytes}
     if spec.sm.register_file is None:
-        machine |= {"accumulators": "smem", "stages": 1, "warps": 1}
-        fixed = machine | dict(request.choices)
-        if {"tile_q", "tile_kv"} <= fixed.keys():
-            return _validated(schedule, fixed)
-        return _largest_square(schedule, fixed, spec, workload)
-    table = implementation.choices(spec, workload)
-    if not {"tile_q", "tile_kv"} <= table.keys() | request.choices.keys():
+        if request.choices.get("accumulators") == "registers":
+            raise UnsupportedError(f"{spec.name} has no register file for accumulators", "use accumulators: smem")
+        return machine | {"accumulators": "smem", "stages": 1, "warps": 1} | dict(request.choices)
+    table = implementation.choices(spec, workload, stack)
+    if request.choices:
+        table = {name: value for name, value in table.items() if name not in _PINS or name in request.choices}
+    values = machine | table | dict(request.choices)
+    if _GEMM_TILES not in values and not _TILES <= values.keys():
         raise UnsupportedError(
             f"{implementation.name} has no tile table for {spec.architecture} (compute capability "
             f"{spec.compute_capability}) with head_dim {workload.head_dim}",
-            f"state tiles, as in {{name: {schedule.name}, tile_q: 64, tile_kv: 64}}, or choose another schedule",
+            f"state tiles, as in {{name: {implementation.name}, tile_q: 64, tile_kv: 64}}, or choose another schedule",
         )
-    if request.choices:
-        table = {name: value for name, value in table.items() if name not in _PINS or name in request.choices}
-    return _validated(schedule, machine | table | dict(request.choices))
+    return values
+
+
+def _completed(schedule: Schedule, values: Mapping[str, object], spec: GpuSpec, workload: AttentionWorkload) -> Choices:
+    return (
+        _validated(schedule, values) if _TILES <= values.keys() else _largest_square(schedule, values, spec, workload)
+    )
+
+
+def _with_quickest_tiles(
+    values: dict[str, object], costs: dict[str, KernelCost], spec: GpuSpec, workload: AttentionWorkload
+) -> tuple[dict[str, object], dict[str, KernelCost]]:
+    """GEMM tiles as the library's heuristic picks them, with the share of the rate that their shape reaches.
+
+    A main-loop step is 64 of the inner dimension, two stages ahead. Stated choices win.
+    """
+    heads, n_q, n_k = workload.batch * workload.heads, workload.seqlen_q, workload.seqlen_k
+    d, d_v, dtype = workload.head_dim, workload.head_dim_v, workload.dtype
+    qk_cost, pv_cost = costs.get("qk", KernelCost()), costs.get("pv", KernelCost())
+    qk = quickest_tile(spec, qk_cost, GemmShape(n_q, n_k, d, heads, dtype))
+    pv = quickest_tile(spec, pv_cost, GemmShape(n_q, d_v, n_k, heads, dtype))
+    tiles: dict[str, object] = {
+        "tile_q": qk.rows,
+        "tile_kv": qk.cols,
+        "qk_step": GEMM_STEP if d % GEMM_STEP == 0 else d,
+        "pv_tile_q": pv.rows,
+        "pv_tile_d": min(pv.cols, d_v),
+        "pv_step": GEMM_STEP,
+        "stages": 2,
+    }
+    shaped = {"qk": _shaped(qk_cost, qk), "pv": _shaped(pv_cost, pv)}
+    return tiles | values, costs | shaped
+
+
+def _shaped(cost: KernelCost, tile: GemmTile) -> KernelCost:
+    return cost.model_copy(update={"matmul_efficiency": cost.matmul_efficiency * tile.efficiency})
 
 
 def _validated(schedule: Schedule, values: Mapping[str, object]) -> Choices:

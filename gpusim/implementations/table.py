@@ -2,7 +2,7 @@
 
 from functools import cache
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 
@@ -21,7 +21,7 @@ Choice = int | bool | str | list[str]
 
 
 class When(BaseModel):
-    """Where a row of a table holds: architectures, compute capabilities, and inclusive ranges of head_dim and seqlen_k.
+    """Where a row of a table holds: GPUs, software stacks, causal or not, and inclusive ranges of sizes.
 
     An architecture may have several compute capabilities: Ampere is 8.0 with 164 KiB of shared memory an SM, and 8.6
     with 100 KiB.
@@ -31,14 +31,18 @@ class When(BaseModel):
 
     architecture: list[str] | None = None
     compute_capability: list[str] | None = None
+    stack: list[str] | None = None
+    causal: bool | None = None
     head_dim: Range | None = Field(default=None, strict=False)
     seqlen_k: Range | None = Field(default=None, strict=False)
 
-    def holds(self, spec: GpuSpec, workload: AttentionWorkload) -> bool:
-        """Whether the row is meant for this GPU and shape."""
+    def holds(self, spec: GpuSpec, workload: AttentionWorkload, stack: str | None) -> bool:
+        """Whether the row is meant for this GPU and shape under this software stack."""
         return (
             (self.architecture is None or spec.architecture in self.architecture)
             and (self.compute_capability is None or spec.compute_capability in self.compute_capability)
+            and (self.stack is None or stack in self.stack)
+            and self.causal in (None, workload.causal)
             and _within(workload.head_dim, self.head_dim)
             and _within(workload.seqlen_k, self.seqlen_k)
         )
@@ -61,7 +65,7 @@ class TileRow(BaseModel):
 class Constant(Source):
     """A timing constant with its source."""
 
-    value: float
+    value: bool | float
 
 
 class CostRow(BaseModel):
@@ -89,22 +93,23 @@ class Implementation(BaseModel):
     versions: list[str]
     fitted_to: list[str]
     dtypes: list[Annotated[DType, Field(strict=False)]]
+    masks: list[Literal["causal"]]
     tiles: list[TileRow]
     costs: list[CostRow]
 
-    def choices(self, spec: GpuSpec, workload: AttentionWorkload) -> dict[str, Choice]:
+    def choices(self, spec: GpuSpec, workload: AttentionWorkload, stack: str | None = None) -> dict[str, Choice]:
         """Choices of the kernel on this GPU and shape; empty when the tables do not cover it."""
         merged: dict[str, Choice] = {}
         for row in self.tiles:
-            if row.when.holds(spec, workload):
+            if row.when.holds(spec, workload, stack):
                 merged = row.choices | merged
         return merged
 
     def kernel_costs(self, spec: GpuSpec, workload: AttentionWorkload) -> dict[str, KernelCost]:
         """Timing constants of each of its kernels on this GPU and shape."""
-        values: dict[str, dict[str, float]] = {}
+        values: dict[str, dict[str, bool | float]] = {}
         for row in self.costs:
-            if row.when.holds(spec, workload):
+            if row.when.holds(spec, workload, None):
                 constants = {name: constant.value for name, constant in row.constants.items()}
                 for kernel in row.kernels:
                     values[kernel] = constants | values.get(kernel, {})

@@ -15,9 +15,11 @@ import numpy.typing as npt
 
 from gpusim.dtypes import DType
 from gpusim.taskgraph import (
+    Add,
     Buffer,
     Copy,
     Fill,
+    KeepAboveDiagonal,
     Kernel,
     Load,
     LogSumExp,
@@ -132,7 +134,8 @@ class _Memory:
 
     def view(self, tile: Tile, indices: Mapping[str, int]) -> Array:
         row, col = block_of(tile, indices)
-        matrix: Array = self._arrays[tile.tensor.name][indices[HEAD]]
+        head = indices[HEAD] if tile.tensor.heads > 1 else 0
+        matrix: Array = self._arrays[tile.tensor.name][head]
         return matrix[row * tile.rows : (row + 1) * tile.rows, col * tile.cols : (col + 1) * tile.cols]
 
     def free_after(self, kernel_number: int) -> None:
@@ -200,6 +203,11 @@ class _Cta:
                 case Copy(src=src, dst=dst, transpose=transpose, scale=scale):
                     content = self._widened(at(src)) * scale
                     self._put(step, dst, content.T if transpose else content)
+                case Add(buffer=buffer, other=other):
+                    at(buffer)[...] = self._widened(at(buffer)) + self._widened(at(other))
+                case KeepAboveDiagonal(buffer=buffer, tile=tile):
+                    row, col = block_of(tile, step.indices)
+                    at(buffer)[...] = np.triu(at(buffer), 1 + row * tile.rows - col * tile.cols)
                 case OnlineSoftmax() as op:
                     self._online_softmax(step, op)
                 case Rescale(out=out, alpha=alpha):

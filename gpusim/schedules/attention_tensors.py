@@ -11,28 +11,28 @@ def matrix(name: str, workload: AttentionWorkload, shape: tuple[int, int], role:
     return Tensor(name, heads, *shape, workload.dtype, role, *tile)
 
 
-def queries(workload: AttentionWorkload, tile_rows: int) -> Tensor:
-    """Q, (batch · heads, seqlen_q, head_dim)."""
+def queries(workload: AttentionWorkload, tile_rows: int, tile_cols: int | None = None) -> Tensor:
+    """Q, (batch · heads, seqlen_q, head_dim); a tile is as wide as the head dim unless `tile_cols` says less."""
     d = workload.head_dim
-    return matrix("Q", workload, (workload.seqlen_q, d), Role.INPUT, (tile_rows, d))
+    return matrix("Q", workload, (workload.seqlen_q, d), Role.INPUT, (tile_rows, tile_cols or d))
 
 
-def keys(workload: AttentionWorkload, tile_rows: int) -> Tensor:
-    """K, (batch · heads, seqlen_k, head_dim)."""
+def keys(workload: AttentionWorkload, tile_rows: int, tile_cols: int | None = None) -> Tensor:
+    """K, (batch · heads, seqlen_k, head_dim); a tile is as wide as the head dim unless `tile_cols` says less."""
     d = workload.head_dim
-    return matrix("K", workload, (workload.seqlen_k, d), Role.INPUT, (tile_rows, d))
+    return matrix("K", workload, (workload.seqlen_k, d), Role.INPUT, (tile_rows, tile_cols or d))
 
 
-def values(workload: AttentionWorkload, tile_rows: int) -> Tensor:
-    """V, (batch · heads, seqlen_k, head_dim_v)."""
+def values(workload: AttentionWorkload, tile_rows: int, tile_cols: int | None = None) -> Tensor:
+    """V, (batch · heads, seqlen_k, head_dim_v); a tile is as wide as the head dim unless `tile_cols` says less."""
     d = workload.head_dim_v
-    return matrix("V", workload, (workload.seqlen_k, d), Role.INPUT, (tile_rows, d))
+    return matrix("V", workload, (workload.seqlen_k, d), Role.INPUT, (tile_rows, tile_cols or d))
 
 
-def output(workload: AttentionWorkload, tile_rows: int) -> Tensor:
-    """O, (batch · heads, seqlen_q, head_dim_v)."""
+def output(workload: AttentionWorkload, tile_rows: int, tile_cols: int | None = None) -> Tensor:
+    """O, (batch · heads, seqlen_q, head_dim_v); a tile is as wide as the head dim unless `tile_cols` says less."""
     d = workload.head_dim_v
-    return matrix("O", workload, (workload.seqlen_q, d), Role.OUTPUT, (tile_rows, d))
+    return matrix("O", workload, (workload.seqlen_q, d), Role.OUTPUT, (tile_rows, tile_cols or d))
 
 
 def row_values(name: str, workload: AttentionWorkload, dtype: DType, role: Role, tile_rows: int) -> Tensor:

@@ -31,17 +31,20 @@ class FlashChoices(BaseModel):
     ctas_per_sm: PositiveWhole | None = None
 
 
+ScorePass = Literal["divide", "add_causal_mask"]
 PreparePass = Literal["copy_q", "copy_k", "copy_v", "transpose_k", "scale_q", "scale_k"]
 
 
 class NaiveChoices(BaseModel):
     """Choices of the three-kernel schedule.
 
-    `tile_q` × `tile_kv` is a tile of the scores, and `pv_tile_q` the rows of an output tile of PV (`tile_q` when None),
-    which walks the keys in steps of `tile_kv`. At most `softmax_rows` rows make one CTA group of the row softmax.
-    `prepare` lists the passes over Q, K and V that a framework runs first, at most one of which scales; where none
-    does, 1/√d is multiplied into the scores, or with `fold_scale` into Q by a pass of its own. With `accumulators` in
-    smem, K (then V) stays in shared memory, and Q, S, P and O pass in row tiles.
+    `tile_q` × `tile_kv` is an output tile of QKᵀ, whose main loop advances by `qk_step` of the head dim (all of it
+    when None); `pv_tile_q` × `pv_tile_d` is one of PV (`tile_q` × head_dim when None), advancing by `pv_step` keys
+    (`tile_kv` when None). At most `softmax_rows` rows make one CTA group of a pass over the scores. `prepare` lists the
+    passes over Q, K and V that a framework runs first, `score_passes` those between QKᵀ and the softmax. 1/√d is
+    multiplied in by a scale pass of `prepare`, by a "divide" over the scores, with `fold_scale` by a pass over Q of its
+    own, else by the GEMM. With `accumulators` in smem, K (then V) stays in shared memory, and Q, S, P and O pass in row
+    tiles.
     """
 
     model_config = STRICT
@@ -53,20 +56,25 @@ class NaiveChoices(BaseModel):
     accumulators: Literal["smem", "registers"] = "registers"
     fold_scale: bool = False
     pv_tile_q: PositiveWhole | None = None
+    pv_tile_d: PositiveWhole | None = None
+    qk_step: PositiveWhole | None = None
+    pv_step: PositiveWhole | None = None
     softmax_rows: PositiveWhole = 32
     prepare: tuple[PreparePass, ...] = ()
+    score_passes: tuple[ScorePass, ...] = ()
     accumulator_bytes: PositiveWhole = 4
     ctas_per_sm: PositiveWhole | None = None
 
     @property
-    def scaling_passes(self) -> tuple[PreparePass, ...]:
-        """The passes of `prepare` that multiply 1/√d in."""
-        return tuple(name for name in self.prepare if name.startswith("scale"))
+    def scaling_passes(self) -> tuple[str, ...]:
+        """The passes that multiply 1/√d in."""
+        return tuple(name for name in (*self.prepare, *self.score_passes) if name.startswith(("scale", "divide")))
 
     @model_validator(mode="after")
     def _scale_once(self) -> Self:
         if len(self.scaling_passes) > 1:
-            raise ValueError(f"prepare = {list(self.prepare)} scales by 1/√d more than once; keep one scale pass")
-        if len(set(self.prepare)) < len(self.prepare):
-            raise ValueError(f"prepare = {list(self.prepare)} names a pass twice; name each once")
+            raise ValueError(f"{', '.join(self.scaling_passes)} scale by 1/√d more than once; keep one of them")
+        for name, passes in (("prepare", self.prepare), ("score_passes", self.score_passes)):
+            if len(set(passes)) < len(passes):
+                raise ValueError(f"{name} = {list(passes)} names a pass twice; name each once")
         return self

@@ -3,6 +3,7 @@
 from typing import Literal
 
 from gpusim.taskgraph import Fill, Kernel, KernelBuilder, KernelCost, MatMul, Tensor
+from gpusim.taskgraph.tensors import ceil_div
 
 
 def tiled_gemm(
@@ -13,6 +14,7 @@ def tiled_gemm(
     *,
     tile_rows: int,
     tile_cols: int,
+    step: int,
     transpose_b: bool,
     scale: float = 1.0,
     warps: int,
@@ -22,29 +24,28 @@ def tiled_gemm(
 ) -> Kernel:
     """out = scale · a · b (or a · bᵀ): a grid of tile_rows × tile_cols output tiles, a loop over the inner dimension.
 
-    The inner dimension advances by one tile column of `a` a step.
+    The loop advances by `step` columns of `a`. Tiles are whole tiles of the tensors.
     """
     cta = KernelBuilder(
         name,
-        grid=[("n", -(-out.cols // tile_cols)), ("m", -(-out.rows // tile_rows)), ("head", out.heads)],
+        grid=[("n", ceil_div(out.cols, tile_cols)), ("m", ceil_div(out.rows, tile_rows)), ("head", out.heads)],
         warps=warps,
         compute_dtype=out.dtype,
     )
-    step = a.tile_cols
-    steps = a.col_tiles
+    steps = ceil_div(a.cols, step)
     stages = min(stages, steps)
-    a_rows, b_cols = tile_rows // a.tile_rows, tile_cols // (b.tile_rows if transpose_b else b.tile_cols)
+    a_shape = {"row_tiles": tile_rows // a.tile_rows, "col_tiles": step // a.tile_cols}
+    b_rows, b_cols = (tile_cols, step) if transpose_b else (step, tile_cols)
+    b_shape = {"row_tiles": b_rows // b.tile_rows, "col_tiles": b_cols // b.tile_cols}
     a_buffer = cta.buffer("A", tile_rows, step, stages=stages)
-    b_buffer = cta.buffer("B", *((tile_cols, step) if transpose_b else (step, tile_cols)), stages=stages)
+    b_buffer = cta.buffer("B", b_rows, b_cols, stages=stages)
     sums = cta.accumulator("C", tile_rows, tile_cols)
     if steps > 1:
         cta.do("C = 0", Fill(sums, 0.0))
     with cta.loop("k", steps):
-        cta.load(a.tile(row="m", col="k", row_tiles=a_rows), a_buffer)
-        if transpose_b:
-            cta.load(b.tile(row="n", col="k", row_tiles=b_cols), b_buffer)
-        else:
-            cta.load(b.tile(row="k", col="n", col_tiles=b_cols), b_buffer)
+        cta.load(a.tile(row="m", col="k", **a_shape), a_buffer)
+        row, col = ("n", "k") if transpose_b else ("k", "n")
+        cta.load(b.tile(row=row, col=col, **b_shape), b_buffer)
         cta.do("C += A B", MatMul(a_buffer, b_buffer, sums, transpose_b, accumulate=steps > 1, scale=scale))
     cta.store(
         sums,

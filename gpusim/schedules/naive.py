@@ -4,18 +4,29 @@ import math
 from collections.abc import Mapping
 from functools import partial
 
+from gpusim.dtypes import DType
 from gpusim.schedules.attention_tensors import keys, matrix, output, queries, softmax_scale, values
-from gpusim.schedules.choices import NaiveChoices
+from gpusim.schedules.choices import NaiveChoices, ScorePass
 from gpusim.schedules.gemm import stationary_gemm, tiled_gemm
-from gpusim.schedules.rowwise import copy_pass, softmax_groups, softmax_tiles
+from gpusim.schedules.rowwise import (
+    add_pass,
+    cast_pass,
+    copy_pass,
+    fill_pass,
+    softmax_groups,
+    softmax_tiles,
+    triangle_pass,
+)
 from gpusim.taskgraph import Kernel, KernelCost, Role, TaskGraph, Tensor
 from gpusim.workloads import AttentionWorkload
 
+MASKED_SCORE = -10_000.0  # what the benchmarks add above the diagonal; e^−10,000 is zero in every format
+
 
 def build(workload: AttentionWorkload, choices: NaiveChoices, costs: Mapping[str, KernelCost]) -> TaskGraph:
-    """The three kernels, after the passes `choices.prepare` lists.
+    """The three kernels, with the passes over Q, K, V and over the scores that `choices` lists.
 
-    `costs` may hold constants under "qk", "softmax", "pv", "copy" and "transpose".
+    `costs` may hold constants under "qk", "softmax", "pv", "copy", "transpose", "elementwise" and "broadcast".
     """
     if choices.accumulators == "smem":
         kernels = _stationary_kernels(workload, choices)
@@ -48,14 +59,24 @@ def _stationary_kernels(workload: AttentionWorkload, choices: NaiveChoices) -> l
 
 def _tiled_kernels(workload: AttentionWorkload, choices: NaiveChoices, costs: Mapping[str, KernelCost]) -> list[Kernel]:
     tile_q, tile_kv = choices.tile_q, choices.tile_kv
-    pv_rows = tile_q if choices.pv_tile_q is None else choices.pv_tile_q
+    qk_step, pv_step = choices.qk_step or workload.head_dim, choices.pv_step or tile_kv
+    pv_rows, pv_cols = choices.pv_tile_q or tile_q, choices.pv_tile_d or workload.head_dim_v
     strip = math.gcd(choices.softmax_rows, tile_q, pv_rows)
-    scale = softmax_scale(workload)
-    prepared = _Prepared(workload, choices, costs)
-    shape = (workload.seqlen_q, workload.seqlen_k)
-    s = matrix("S", workload, shape, Role.TEMPORARY, (strip, tile_kv))
-    p = matrix("P", workload, shape, Role.TEMPORARY, (strip, tile_kv))
+    prepared = _Prepared(
+        workload,
+        choices,
+        costs,
+        {
+            "q": queries(workload, tile_q, qk_step),
+            "k": keys(workload, tile_kv, qk_step),
+            "v": values(workload, pv_step, pv_cols),
+        },
+    )
+    shape, score_tile = (workload.seqlen_q, workload.seqlen_k), (strip, math.gcd(tile_kv, pv_step))
+    s = matrix("S", workload, shape, Role.TEMPORARY, score_tile)
+    p = matrix("P", workload, shape, Role.TEMPORARY, score_tile)
     gemm = partial(tiled_gemm, warps=choices.warps, stages=choices.stages, ctas_per_sm=choices.ctas_per_sm)
+    scales_in_gemm = not choices.fold_scale and not choices.scaling_passes
     qk = gemm(
         "qk",
         prepared.q,
@@ -63,38 +84,80 @@ def _tiled_kernels(workload: AttentionWorkload, choices: NaiveChoices, costs: Ma
         s,
         tile_rows=tile_q,
         tile_cols=tile_kv,
+        step=qk_step,
         transpose_b=not prepared.k_is_transposed,
-        scale=1.0 if prepared.is_scaled else scale,
+        scale=softmax_scale(workload) if scales_in_gemm else 1.0,
         cost=costs.get("qk"),
     )
-    softmax = softmax_groups("softmax", s, p, cost=costs.get("softmax"))
+    passes, scores = _score_passes(workload, choices.score_passes, s, costs)
+    softmax = softmax_groups("softmax", scores, p, cost=costs.get("softmax"))
     pv = gemm(
         "pv",
         p,
         prepared.v,
-        output(workload, pv_rows),
+        output(workload, pv_rows, pv_cols),
         tile_rows=pv_rows,
-        tile_cols=workload.head_dim_v,
+        tile_cols=pv_cols,
+        step=pv_step,
         transpose_b=False,
         cost=costs.get("pv"),
     )
-    return [*prepared.kernels, qk, softmax, pv]
+    return [*prepared.kernels, qk, *passes, softmax, pv]
+
+
+def _score_passes(
+    workload: AttentionWorkload, passes: tuple[ScorePass, ...], scores: Tensor, costs: Mapping[str, KernelCost]
+) -> tuple[list[Kernel], Tensor]:
+    """Kernels between QKᵀ and the softmax, and the scores after them; every pass writes a new tensor."""
+    kernels: list[Kernel] = []
+    for name in passes:
+        following = matrix(f"S_{name}", workload, (scores.rows, scores.cols), Role.TEMPORARY, _tile(scores))
+        if name == "divide":
+            scale = softmax_scale(workload)
+            kernels.append(copy_pass("divide", scores, following, scale=scale, cost=costs.get("elementwise")))
+        else:
+            mask = _mask_tensor("mask", scores, workload.dtype)
+            kernels.extend(_mask_kernels(mask, costs))
+            kernels.append(add_pass("add_mask", scores, mask, following, cost=costs.get("broadcast")))
+        scores = following
+    return kernels, scores
+
+
+def _tile(tensor: Tensor) -> tuple[int, int]:
+    return tensor.tile_rows, tensor.tile_cols
+
+
+def _mask_tensor(name: str, scores: Tensor, dtype: DType) -> Tensor:
+    """One N × N matrix for all heads."""
+    return Tensor(name, 1, scores.rows, scores.cols, dtype, Role.TEMPORARY, *_tile(scores))
+
+
+def _mask_kernels(mask: Tensor, costs: Mapping[str, KernelCost]) -> list[Kernel]:
+    """The causal mask as a benchmark builds it every call: fill in fp32, keep what is above the diagonal, convert."""
+    full, upper = (_mask_tensor(name, mask, DType.FP32) for name in ("mask_full", "mask_upper"))
+    cost = costs.get("elementwise")
+    return [
+        fill_pass("mask_fill", full, MASKED_SCORE, cost=cost),
+        triangle_pass("mask_triangle", full, upper, cost=cost),
+        cast_pass("mask_cast", upper, mask, cost=cost),
+    ]
 
 
 class _Prepared:
     """Q, K and V after the framework's own passes over them, and the kernels of those passes."""
 
-    def __init__(self, workload: AttentionWorkload, choices: NaiveChoices, costs: Mapping[str, KernelCost]) -> None:
+    def __init__(
+        self,
+        workload: AttentionWorkload,
+        choices: NaiveChoices,
+        costs: Mapping[str, KernelCost],
+        tensors: dict[str, Tensor],
+    ) -> None:
         self.kernels: list[Kernel] = []
         self.k_is_transposed = False
-        self.is_scaled = False
         self._workload = workload
         self._costs = costs
-        self._tensors = {
-            "q": queries(workload, choices.tile_q),
-            "k": keys(workload, choices.tile_kv),
-            "v": values(workload, choices.tile_kv),
-        }
+        self._tensors = tensors
         folds = choices.fold_scale and not choices.scaling_passes
         for prepare in ("scale_q", *choices.prepare) if folds else choices.prepare:
             kind, which = prepare.split("_")
@@ -115,14 +178,12 @@ class _Prepared:
     def _run(self, kind: str, which: str) -> None:
         src = self._tensors[which]
         name = f"{src.name}_{'t' if kind == 'transpose' else kind}"
-        shape, tile = (src.rows, src.cols), (src.tile_rows, src.tile_cols)
+        shape, tile = (src.rows, src.cols), _tile(src)
         if kind == "transpose":
             shape, tile = (src.cols, src.rows), (src.tile_cols, src.tile_rows)
             self.k_is_transposed = True
         dst = matrix(name, self._workload, shape, Role.TEMPORARY, tile)
-        scale = 1.0
-        if kind == "scale":
-            scale, self.is_scaled = softmax_scale(self._workload), True
+        scale = softmax_scale(self._workload) if kind == "scale" else 1.0
         cost = self._costs.get("transpose" if kind == "transpose" else "copy")
         self.kernels.append(
             copy_pass(f"{kind}_{which}", src, dst, transpose=kind == "transpose", scale=scale, cost=cost)

@@ -2,7 +2,19 @@
 
 from typing import Literal
 
-from gpusim.taskgraph import Buffer, Copy, Kernel, KernelBuilder, KernelCost, RowSoftmax, Tensor
+from gpusim.taskgraph import (
+    Add,
+    Buffer,
+    Copy,
+    Fill,
+    KeepAboveDiagonal,
+    Kernel,
+    KernelBuilder,
+    KernelCost,
+    RowSoftmax,
+    Tensor,
+    Tile,
+)
 
 GROUPS_PER_SM = 2  # CTA groups resident on an SM: one loads while the other computes
 
@@ -52,15 +64,63 @@ def _softmax(cta: KernelBuilder, rows: Buffer, scores: Tensor, probabilities: Te
 def copy_pass(
     name: str, src: Tensor, dst: Tensor, *, transpose: bool = False, scale: float = 1.0, cost: KernelCost | None
 ) -> Kernel:
-    """dst = scale · src or its transpose, one CTA a tile of `src`."""
-    cta = KernelBuilder(name, grid=[("m", src.row_tiles), ("head", src.heads)], warps=4, compute_dtype=src.dtype)
+    """dst = scale · src or its transpose, one CTA group a row of tiles of `src`."""
+    cta = _pass(name, src)
     shape = (src.tile_rows, src.col_tiles * src.tile_cols)
-    source = cta.buffer("in", *shape, resident_rows=0)
-    target = cta.buffer("out", *(reversed(shape) if transpose else shape), resident_rows=0)
-    cta.load(src.tile(row="m", col_tiles=src.col_tiles), source)
+    source = _streamed(cta, "in", shape)
+    target = _streamed(cta, "out", (shape[1], shape[0]) if transpose else shape)
+    cta.load(_row(src), source)
     cta.do("copy", Copy(source, target, transpose, scale))
-    if transpose:
-        cta.store(target, dst.tile(col="m", row_tiles=dst.row_tiles))
-    else:
-        cta.store(target, dst.tile(row="m", col_tiles=dst.col_tiles))
+    cta.store(target, dst.tile(col="m", row_tiles=dst.row_tiles) if transpose else _row(dst))
     return cta.build(cost=cost, ctas_per_sm=GROUPS_PER_SM)
+
+
+def cast_pass(name: str, src: Tensor, dst: Tensor, *, cost: KernelCost | None) -> Kernel:
+    """dst = src in the format of dst."""
+    return copy_pass(name, src, dst, cost=cost)
+
+
+def fill_pass(name: str, dst: Tensor, value: float, *, cost: KernelCost | None) -> Kernel:
+    """dst = value everywhere."""
+    cta = _pass(name, dst)
+    rows = _streamed(cta, "rows", (dst.tile_rows, dst.col_tiles * dst.tile_cols))
+    cta.do("fill", Fill(rows, value))
+    cta.store(rows, _row(dst))
+    return cta.build(cost=cost, ctas_per_sm=GROUPS_PER_SM)
+
+
+def triangle_pass(name: str, src: Tensor, dst: Tensor, *, cost: KernelCost | None) -> Kernel:
+    """dst = src above the diagonal, zero elsewhere."""
+    cta = _pass(name, src)
+    rows = _streamed(cta, "rows", (src.tile_rows, src.col_tiles * src.tile_cols))
+    cta.load(_row(src), rows)
+    cta.do("keep above diagonal", KeepAboveDiagonal(rows, _row(src)))
+    cta.store(rows, _row(dst))
+    return cta.build(cost=cost, ctas_per_sm=GROUPS_PER_SM)
+
+
+def add_pass(name: str, src: Tensor, addend: Tensor, dst: Tensor, *, cost: KernelCost | None) -> Kernel:
+    """dst = src + addend, where `addend` may be one matrix for all heads."""
+    cta = _pass(name, src)
+    shape = (src.tile_rows, src.col_tiles * src.tile_cols)
+    rows, other = _streamed(cta, "rows", shape), _streamed(cta, "addend", shape)
+    cta.load(_row(src), rows)
+    cta.load(_row(addend), other)
+    cta.do("add", Add(rows, other))
+    cta.store(rows, _row(dst))
+    return cta.build(cost=cost, ctas_per_sm=GROUPS_PER_SM)
+
+
+def _pass(name: str, tensor: Tensor) -> KernelBuilder:
+    return KernelBuilder(
+        name, grid=[("m", tensor.row_tiles), ("head", tensor.heads)], warps=4, compute_dtype=tensor.dtype
+    )
+
+
+def _streamed(cta: KernelBuilder, name: str, shape: tuple[int, int]) -> Buffer:
+    """Rows that pass through registers and hold nothing that limits occupancy."""
+    return cta.buffer(name, *shape, resident_rows=0)
+
+
+def _row(tensor: Tensor) -> Tile:
+    return tensor.tile(row="m", col_tiles=tensor.col_tiles)

@@ -7,7 +7,7 @@ from typing import Literal
 
 from gpusim.errors import InputError
 from gpusim.specs.gpu import GpuSpec
-from gpusim.specs.load import check_gpu_file, gpu_names, load_gpu
+from gpusim.specs.load import check_gpu_file, gpu_names, gpu_path, load_gpu
 
 BUS_TOLERANCE = 0.02
 PRODUCT_TOLERANCE = 0.10
@@ -41,14 +41,15 @@ class Finding:
         return f"{self.severity}: {self.field}: {self.message}" if self.field else f"{self.severity}: {self.message}"
 
 
-def lint_gpu(path: str | Path) -> list[Finding]:
-    """Everything that is wrong or doubtful in one GPU file; an empty list when it is clean. Raises nothing.
+def lint_gpu(name_or_path: str | Path) -> list[Finding]:
+    """Everything that is wrong or doubtful in a GPU file or shipped GPU; empty when it is clean. Raises nothing.
 
     Doubts are reported once the file loads: a peak bandwidth that does not follow from bus width and pin rate, a tensor
     rate above the dense one of the architecture, and numbers far from those of the shipped GPU of the same product.
     """
     try:
-        checked = check_gpu_file(Path(path))
+        path = Path(name_or_path)
+        checked = check_gpu_file(path if path.suffix or path.exists() else gpu_path(str(path)))
     except InputError as fault:
         return [Finding("error", "", problem) for problem in fault.problems]
     if checked.spec is None:

@@ -21,6 +21,7 @@ from gpusim.strict_yaml import (
     field_problems,
     leaf_paths,
     load_strict,
+    merged_problems,
     parse_strict,
     problems_from,
     read_text,
@@ -49,7 +50,7 @@ def load_gpu(name_or_path: str) -> GpuSpec:
 
     Raises UnknownNameError for a name that is not shipped and ConfigError, with every problem, for a bad file.
     """
-    path = _path_of(name_or_path)
+    path = gpu_path(name_or_path)
     checked = check_gpu_file(path)
     if checked.spec is None:
         raise ConfigError(str(path), [str(problem) for problem in checked.problems])
@@ -95,7 +96,8 @@ def gpu_json_schema() -> dict[str, object]:
     return schema
 
 
-def _path_of(name_or_path: str) -> Path:
+def gpu_path(name_or_path: str) -> Path:
+    """File of a shipped name, or the file itself when the text ends in .yaml. Raises UnknownNameError."""
     if name_or_path.endswith(_SUFFIXES):
         return Path(name_or_path)
     names = gpu_names()
@@ -107,29 +109,52 @@ def _path_of(name_or_path: str) -> Path:
 def _check(path: Path, derived: tuple[Path, ...]) -> GpuFile:
     document = parse_strict(read_text(path), str(path))
     if not isinstance(document.value, dict):
-        raise ConfigError(str(path), [f"expected the keys {', '.join(GpuSpec.model_fields)} at the top of the file"])
+        rule = f"expected the keys {', '.join(GpuSpec.model_fields)} at the top of the file"
+        raise ConfigError(str(path), [str(problem) for problem in document.problems] or [rule])
     stated = dict(document.value)
-    base = _base_values(path, stated.pop("base", None), (*derived, path.resolve()))
+    written_base = stated.pop("base", None)
+    try:
+        base = _base_values(path, written_base, (*derived, path.resolve()))
+    except _NoBaseError as fault:
+        no_base = Problem("base", str(fault), document.lines["base"])
+        spec, problems = _read({}, stated, document.lines)
+        problems = [no_base, *(problem for problem in problems if not problem.is_missing)]
+    else:
+        spec, problems = _read(base, stated, document.lines)
+    every = merged_problems(document.problems, problems)
+    return GpuFile(None if every else spec, every)
+
+
+def _read(
+    base: Mapping[object, object], stated: Mapping[object, object], lines: Mapping[str, int]
+) -> tuple[GpuSpec | None, list[Problem]]:
+    """The GPU that a file states on top of its base, and what is wrong with it."""
     merged = _merged(_without_stale_sources(base, stated), stated)
     merged.setdefault("sources", {})
-    problems = _source_problems(stated, document.lines)
+    problems = _source_problems(stated, lines)
     if base and "name" not in stated:
         problems.insert(0, Problem("name", "missing; a GPU that starts from a base needs a name of its own"))
     try:
-        spec = GpuSpec.model_validate(merged)
+        return GpuSpec.model_validate(merged), problems
     except ValidationError as fault:
-        return GpuFile(None, (*field_problems(fault, GpuSpec, document.lines), *problems))
-    return GpuFile(None if problems else spec, tuple(problems))
+        return None, [*field_problems(fault, GpuSpec, lines), *problems]
+
+
+class _NoBaseError(Exception):
+    """What `base:` names is no GPU to start from; the file that says so is to blame."""
 
 
 def _base_values(path: Path, base: object, derived: tuple[Path, ...]) -> dict[object, object]:
+    """What the base states. Raises _NoBaseError, or ConfigError for problems inside the base's own file."""
     if base is None:
         return {}
     if not isinstance(base, str):
-        raise ConfigError(str(path), [f"base: got {base!r}, expected the name of a GPU or a .yaml file"])
-    base_path = path.parent / base if base.endswith(_SUFFIXES) else _path_of(base)
+        raise _NoBaseError(f"got {base!r}, expected the name of a GPU or a .yaml file")
+    if not base.endswith(_SUFFIXES) and base not in gpu_names():
+        raise _NoBaseError(f"'{base}' is not known; choose one of: {', '.join(gpu_names())}")
+    base_path = path.parent / base if base.endswith(_SUFFIXES) else gpu_path(base)
     if base_path.resolve() in derived:
-        raise ConfigError(str(path), [f"base: {base} starts from this file in turn"])
+        raise _NoBaseError(f"{base} starts from this file in turn")
     checked = _check(base_path, derived)
     if checked.spec is None:
         raise ConfigError(str(base_path), [str(problem) for problem in checked.problems])

@@ -10,8 +10,10 @@ Start reading with `program.py`, then `builder.py`.
 from gpusim.taskgraph.builder import KernelBuilder
 from gpusim.taskgraph.cost import KernelCost
 from gpusim.taskgraph.ops import (
+    Add,
     Copy,
     Fill,
+    KeepAboveDiagonal,
     Load,
     LogSumExp,
     MatMul,
@@ -29,10 +31,12 @@ from gpusim.taskgraph.tensors import Buffer, Role, Space, Tensor, Tile
 from gpusim.taskgraph.unroll import Step, UnrolledCta, unroll
 
 __all__ = [
+    "Add",
     "Buffer",
     "Copy",
     "Fill",
     "Guard",
+    "KeepAboveDiagonal",
     "Kernel",
     "KernelBuilder",
     "KernelCost",

@@ -11,7 +11,8 @@ class KernelCost(BaseModel):
 
     `matmul_efficiency` is the share of the dense tensor rate that its instructions reach; `softmax_cycles_per_score`,
     `rescale_cycles_per_element`, `elementwise_cycles_per_element` (copies and scales) and
-    `epilogue_cycles_per_element` occupy the SM's compute pipe (None: what ideal units need);
+    `epilogue_cycles_per_element` occupy the SM's compute pipe (None: what ideal units need); with `epilogue_overlaps`
+    (persistent kernels) only the part of the epilogue that outlasts the main loop does;
     `overlap` is the hidden share of the smaller of matrix and softmax work of one step. `entry_cycles` delays the
     first step each time a main loop is entered, and `step_cycles` follows every step; neither occupies the pipe.
     `hbm_efficiency` scales the HBM rate that this kernel's access pattern reaches.
@@ -24,6 +25,7 @@ class KernelCost(BaseModel):
     rescale_cycles_per_element: float | None = Field(default=None, ge=0)
     elementwise_cycles_per_element: float | None = Field(default=None, gt=0)
     epilogue_cycles_per_element: float = Field(default=0.0, ge=0)
+    epilogue_overlaps: bool = False
     overlap: float = Field(default=0.0, ge=0, le=1)
     entry_cycles: float = Field(default=0.0, ge=0)
     step_cycles: float = Field(default=0.0, ge=0)

@@ -72,6 +72,22 @@ class Copy:
 
 
 @dataclass(frozen=True, slots=True)
+class Add:
+    """buffer += other, element by element."""
+
+    buffer: Buffer
+    other: Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class KeepAboveDiagonal:
+    """Zeroes what lies on or below the diagonal of the matrix that `tile` is cut from; `buffer` holds that tile."""
+
+    buffer: Buffer
+    tile: Tile
+
+
+@dataclass(frozen=True, slots=True)
 class OnlineSoftmax:
     """One tile of the running softmax, in place: m' = max(m, rowmax S); S ← e^(S − m'); ℓ ← ℓ·e^(m − m') + rowsum S.
 
@@ -116,7 +132,21 @@ class RowSoftmax:
     scores: Buffer
 
 
-Op = Load | Store | MatMul | Scale | Fill | Copy | OnlineSoftmax | Rescale | Normalise | LogSumExp | RowSoftmax
+Op = (
+    Load
+    | Store
+    | MatMul
+    | Scale
+    | Fill
+    | Copy
+    | Add
+    | KeepAboveDiagonal
+    | OnlineSoftmax
+    | Rescale
+    | Normalise
+    | LogSumExp
+    | RowSoftmax
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +164,10 @@ def reads(op: Op) -> tuple[Buffer, ...]:
     match op:
         case Load() | Fill():
             return ()
-        case Store(buffer=buffer) | Scale(buffer=buffer):
+        case Store(buffer=buffer) | Scale(buffer=buffer) | KeepAboveDiagonal(buffer=buffer):
             return (buffer,)
+        case Add(buffer=buffer, other=other):
+            return (buffer, other)
         case MatMul(a=a, b=b, out=out, accumulate=accumulate):
             return (a, b, out) if accumulate else (a, b)
         case Copy(src=src):
@@ -161,7 +193,7 @@ def writes(op: Op) -> tuple[Buffer, ...]:
             return ()
         case MatMul(out=out) | Rescale(out=out) | Normalise(out=out):
             return (out,)
-        case Scale(buffer=buffer) | Fill(buffer=buffer):
+        case Scale(buffer=buffer) | Fill(buffer=buffer) | Add(buffer=buffer) | KeepAboveDiagonal(buffer=buffer):
             return (buffer,)
         case Copy(dst=dst):
             return (dst,)
@@ -178,7 +210,7 @@ def work(op: Op) -> Work:
     match op:
         case MatMul():
             return Work(flops=op.flops)
-        case Scale(buffer=buffer) | Fill(buffer=buffer):
+        case Scale(buffer=buffer) | Fill(buffer=buffer) | Add(buffer=buffer) | KeepAboveDiagonal(buffer=buffer):
             return Work(fp32_ops=buffer.rows * buffer.cols)
         case Copy(src=src):
             return Work(fp32_ops=src.rows * src.cols)

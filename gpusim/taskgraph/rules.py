@@ -82,7 +82,7 @@ def _tile_problems(tile: Tile, buffer: Buffer, indices: Mapping[str, int]) -> It
             yield f"tile of {name} reaches block {last}, but {name} has {blocks}"
     if tile.row == tile.col and isinstance(tile.row, str):
         yield f"tile of {name} uses index {tile.row} for its row and its column"
-    if indices.get(HEAD, tile.tensor.heads) != tile.tensor.heads:
+    if tile.tensor.heads not in (1, indices.get(HEAD, tile.tensor.heads)):
         yield f"the grid has {indices[HEAD]} heads, but {name} has {tile.tensor.heads}"
     if (tile.rows, tile.cols) != (buffer.rows, buffer.cols):
         yield f"a {tile.rows}×{tile.cols} tile does not fill buffer {buffer.name} of {buffer.rows}×{buffer.cols}"

@@ -33,7 +33,10 @@ def ceil_div(numerator: int, denominator: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """`heads` matrices of rows × cols numbers in device memory, cut into tiles of tile_rows × tile_cols."""
+    """`heads` matrices of rows × cols numbers in device memory, cut into tiles of tile_rows × tile_cols.
+
+    A tensor of one head is shared by all heads of a kernel that reads it.
+    """
 
     name: str
     heads: int
