@@ -1,11 +1,13 @@
 """The command line: reads options, calls the library, prints. Exit codes stand in `ExitCode`."""
 
 import json
+import logging
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Literal, Optional
 
@@ -48,10 +50,16 @@ ModeOption = Annotated[
     Literal["auto", "exhaustive", "compiled"],
     typer.Option(help="All simulate every CTA with one result: on SimPy, in machine code, or as the length suggests."),
 ]
+_POINT_FIELDS = (
+    *("gpu", "schedule", "seqlen", "head_dim", "batch", "heads", "dtype"),
+    *("tile_q", "tile_kv", "stages", "warps"),
+)
 
 
 def main() -> None:
     """Runs the command line; a user's mistake ends in exit code 2 with every problem on its own line."""
+    # Where its cache folder is read-only, matplotlib uses a temporary one and says so in lines of warnings.
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
     try:
         app()
     except InputError as error:
@@ -67,6 +75,21 @@ def main() -> None:
     except OSError as error:
         print(f"error: {error.filename or 'operating system'}: {error.strerror or error}", file=sys.stderr)
         raise SystemExit(ExitCode.BAD_INPUT) from None
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        print(f"gpusim {version('gpusim')}")
+        raise typer.Exit(ExitCode.OK)
+
+
+@app.callback()
+def _gpusim(
+    version_: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    """What stands before a command."""
 
 
 @app.command()
@@ -109,7 +132,10 @@ def run(
     else:
         content = _point_content(gpu, schedule, seqlen, workload, choices)
         text = json.dumps(content)
-        loaded = build_scenario(content, where="command line", text=text, overrides=overrides)
+        try:
+            loaded = build_scenario(content, where="command line", text=text, overrides=overrides)
+        except ScenarioError as error:
+            raise ScenarioError(error.where, [_as_option(problem) for problem in error.problems]) from None
     check_out(out)
     with _progress("simulating", len(loaded.points), quiet=quiet or json_) as advance:
         done = run_scenario(loaded, workers=workers, mode=mode, force=force, on_done=advance)
@@ -145,6 +171,15 @@ def _point_content(
     schedules = [{"name": name, **choices} for name in names] if choices else names
     shape = {"batch": 1, "heads": 1} | workload
     return {"name": "point", "gpu": gpu, "workload": shape, "schedule": schedules, "sweep": {"seqlen": seqlen}}
+
+
+def _as_option(problem: str) -> str:
+    """A problem of a point under its option: "--tile-q: got 0 (schedule naive)" for "schedule naive, tile_q: got 0"."""
+    place, _, rest = problem.partition(": ")
+    schedule, _, field = place.rpartition(", ")
+    if field not in _POINT_FIELDS:
+        return problem
+    return f"--{field.replace('_', '-')}: {rest}" + (f" ({schedule})" if schedule else "")
 
 
 def _given(**options: object) -> dict[str, object]:
@@ -258,7 +293,7 @@ def fit(
 @app.command()
 def gpus(
     name: Annotated[Optional[str], typer.Argument(help="GPU to show, by name or YAML file.")] = None,  # noqa: UP045 - typer
-    check: Annotated[Optional[Path], typer.Option(help="Lint this GPU file.")] = None,  # noqa: UP045 - typer
+    check: Annotated[Optional[str], typer.Option(help="Lint this GPU file, or a shipped GPU.")] = None,  # noqa: UP045 - typer
     set_: SetOption = None,
 ) -> None:
     """List the GPUs, show one with its sources, or lint a GPU file.

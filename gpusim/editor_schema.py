@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gpusim.implementations import implementations
 from gpusim.report import write_whole
-from gpusim.scenario import FIELDS, ScenarioFile
+from gpusim.scenario import CONDITION_FIELDS, FIELDS, ScenarioFile
 from gpusim.specs import gpu_json_schema
 
 
@@ -17,7 +17,8 @@ def scenario_json_schema() -> dict[str, object]:
     """JSON Schema of a scenario file; any field of the workload, the conditions or the sweep may be a list."""
     schema = ScenarioFile.model_json_schema()
     for group in ("workload", "conditions", "sweep", "zip"):
-        schema["properties"][group]["propertyNames"] = {"enum": list(FIELDS)}
+        known = CONDITION_FIELDS if group == "conditions" else FIELDS
+        schema["properties"][group]["propertyNames"] = {"enum": list(known)}
     name = {"type": "string", "pattern": f"^({'|'.join(implementations())})(@.+)?$"}
     choice = {"type": "object", "required": ["name"], "properties": {"name": name}}
     one = {"anyOf": [name, choice]}

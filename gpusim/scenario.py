@@ -6,21 +6,22 @@ Any field may be a list; the scenario is the product of its lists. All problems 
 import difflib
 import itertools
 import json
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ValidationError, field_validator
+from pydantic import BaseModel, BeforeValidator, ValidationError, WithJsonSchema, field_validator
 
 from gpusim.datafiles import scenarios_dir
 from gpusim.errors import InputError, ScenarioError, UnknownNameError
 from gpusim.implementations import ScheduleRequest, parse_request
-from gpusim.measured import find_measured
+from gpusim.measured import find_measured, measured_names
 from gpusim.point import Point
 from gpusim.specs import apply_overrides, load_gpu
-from gpusim.strict_yaml import STRICT, Problem, field_problems, load_strict, problems_from, read_text
+from gpusim.strict_yaml import REFUSED, STRICT, Problem, field_problems, merged_problems, parse_strict, read_text
 from gpusim.workloads import AttentionWorkload, Conditions
 
 Value = TypeVar("Value")
@@ -29,25 +30,48 @@ Assignment = dict[str, object]
 
 _WORKLOAD_FIELDS = ("batch", "heads", "kv_heads", "seqlen", "seqlen_q", "seqlen_k", "head_dim", "head_dim_v", "dtype")
 _OPTION_FIELDS = ("pass", "causal", "window", "dropout", "mask", "save_lse")
-_CONDITION_FIELDS = tuple(Conditions.model_fields)
-FIELDS = (*_WORKLOAD_FIELDS, *_OPTION_FIELDS, *_CONDITION_FIELDS)
+CONDITION_FIELDS = tuple(Conditions.model_fields)
+FIELDS = (*_WORKLOAD_FIELDS, *_OPTION_FIELDS, *CONDITION_FIELDS)
+_GPU_FILE = (".yaml", ".yml")
+
+
+def _one_or_several(value: object) -> object:
+    if isinstance(value, str):
+        return [value]
+    if not isinstance(value, list):
+        raise ValueError(f"got {value!r}, expected a name or a list of names")
+    return value
+
+
+def _not_empty(value: object) -> object:
+    if value == []:
+        raise ValueError("the list is empty; name at least one")
+    return value
+
+
+Names = Annotated[
+    list[str],
+    BeforeValidator(_one_or_several),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
+]
 
 
 class ScenarioFile(BaseModel):
-    """A scenario as written. `workload` holds the fields of the attention problem, `conditions` those of the timing;
-    `sweep` and `zip` vary any of them: `sweep` every combination, `zip` lists of one length together. A list replaces a
-    single value of the same field elsewhere."""
+    """A scenario as written. `workload` holds the fields of the attention problem and of its timing, which may also
+    stand in `conditions`; `sweep` and `zip` vary any of them: `sweep` every combination, `zip` lists of one length
+    together. A list replaces a single value of the same field elsewhere. Relative paths in `gpu`, `measured` and
+    `model` are looked up beside the scenario file, then from the working folder."""
 
     model_config = STRICT
 
     name: str
-    gpu: str | list[str]
+    gpu: Annotated[Names, BeforeValidator(_not_empty)]
     workload: dict[str, object] = {}
     conditions: dict[str, object] = {}
-    schedule: object
+    schedule: Annotated[object, BeforeValidator(_not_empty)]
     sweep: dict[str, list[object]] = {}
     zip: dict[str, list[object]] = {}
-    measured: str | list[str] = []
+    measured: Names = []
     model: str | None = None
 
     @field_validator("name")
@@ -95,29 +119,66 @@ def load_scenario(
         load_gpu(name)  # a wrong name there is no fault of the file
     path = find_scenario(name_or_path)
     text = read_text(path, ScenarioError)
-    content = load_strict(text, str(path), ScenarioError)
+    document = parse_strict(text, str(path), ScenarioError)
+    content = document.value
     if not isinstance(content, dict):
-        raise ScenarioError(str(path), ["expected a mapping with name, gpu, workload, schedule"])
-    if gpus:
-        content["gpu"] = list(gpus)
-    return build_scenario(content, where=str(path), text=text, overrides=overrides or {})
+        rule = "expected a mapping with name, gpu, workload, schedule"
+        raise ScenarioError(str(path), [str(problem) for problem in document.problems] or [rule])
+    if gpus:  # their paths start from the working folder, not from that of the scenario
+        content["gpu"] = [os.path.abspath(name) if name.endswith(_GPU_FILE) else name for name in gpus]
+    return build_scenario(
+        content,
+        where=str(path),
+        text=text,
+        overrides=overrides or {},
+        folder=path.parent,
+        text_problems=document.problems,
+    )
 
 
-def build_scenario(content: Mapping[str, object], *, where: str, text: str, overrides: Mapping[str, str]) -> Scenario:
+def build_scenario(
+    content: Mapping[str, object],
+    *,
+    where: str,
+    text: str,
+    overrides: Mapping[str, str],
+    folder: Path = Path(),
+    text_problems: Sequence[Problem] = (),
+) -> Scenario:
     """A scenario from its content, wherever it was written.
 
-    Raises ScenarioError with all its problems, or ConfigError for an override.
+    Relative paths are looked up in `folder` first; `text_problems` are those already found in the text. Raises
+    ScenarioError with all problems, or ConfigError for an override.
     """
-    try:
-        file = ScenarioFile.model_validate(content)
-    except ValidationError as error:
-        raise ScenarioError(where, problems_from(error, ScenarioFile)) from None
-    checker = _Checker(file, where, overrides)
+    file, problems = _read(content)
+    checker = _Checker(file, where, overrides, folder=folder, problems=merged_problems(text_problems, problems))
     measured = checker.measured()
     points = checker.points()
     if checker.problems:
         raise ScenarioError(where, list(dict.fromkeys(checker.problems)))
     return Scenario(file.name, points, measured, text)
+
+
+def _read(content: Mapping[str, object]) -> tuple[ScenarioFile, list[Problem]]:
+    """The file as far as it can be read, and what is wrong with the rest, so that both are checked in one run."""
+    try:
+        return ScenarioFile.model_validate(content), []
+    except ValidationError as error:
+        readable = dict(content)
+        for detail in error.errors():
+            match detail["loc"]:
+                case ("gpu" | "measured" as key, int()):
+                    readable[key] = [name for name in _listed(readable[key]) if isinstance(name, str)]
+                case ("workload" | "conditions" | "sweep" as key, str(field), *_):
+                    group = readable[key]
+                    assert isinstance(group, dict)
+                    readable[key] = group | {field: REFUSED}
+                case (key, *_):
+                    readable.pop(str(key), None)
+        # Any: what could not be read is not of its field's type; points are only made when there is no problem.
+        known: dict[str, Any] = {"name": "", "gpu": [], "schedule": []}
+        known |= {key: value for key, value in readable.items() if key in ScenarioFile.model_fields}
+        return ScenarioFile.model_construct(None, **known), field_problems(error, ScenarioFile)
 
 
 def _listed(value: object) -> list[object]:
@@ -136,26 +197,55 @@ def _as_written(problem: Problem, written: Mapping[str, object]) -> Problem | No
     return problem
 
 
+def _may_hide_fields(path: str) -> bool:
+    """Whether a problem at this path can take whole fields of the workload with it: a group, a zip, an unknown key."""
+    top, _, below = path.partition(".")
+    return top == "zip" or not (below or top.partition("[")[0] in ("name", "gpu", "schedule", "measured"))
+
+
+def _readable_schedules(written: object) -> Iterator[object]:
+    """The schedules, without the choices that could not be read."""
+    for item in _listed(written):
+        if isinstance(item, dict) and item.get("name") is not REFUSED:
+            yield {key: value for key, value in item.items() if REFUSED not in _listed(value)}
+        elif not isinstance(item, dict) and item is not REFUSED:
+            yield item
+
+
 class _Checker:
     """Turns a scenario file into points, collecting every problem on the way."""
 
-    def __init__(self, file: ScenarioFile, where: str, overrides: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        file: ScenarioFile,
+        where: str,
+        overrides: Mapping[str, str],
+        *,
+        folder: Path,
+        problems: Sequence[Problem],
+    ) -> None:
         self._file = file
         self._where = where
         self._overrides = overrides
+        self._folder = folder
         self._varied_in: dict[str, str] = {}
-        self.problems: list[str] = []
+        self._hides_fields = any(_may_hide_fields(problem.field) for problem in problems)
+        self.problems = [str(problem) for problem in problems]
 
     def measured(self) -> tuple[str, ...]:
+        shipped = measured_names()
         names = [str(name) for name in _listed(self._file.measured)]
+        names = [name if name in shipped else self._beside(name) for name in names]
         self._all(names, lambda name: find_measured(str(name)))
         return tuple(names)
 
     def points(self) -> tuple[Point, ...]:
-        specs = self._each("gpu", _listed(self._file.gpu), lambda name: load_gpu(str(name)))
+        names = [str(name) for name in _listed(self._file.gpu)]
+        names = [self._beside(name) if name.endswith(_GPU_FILE) else name for name in names]
+        specs = self._all(names, lambda name: load_gpu(str(name)))
         if self._overrides:
             specs = [apply_overrides(spec, self._overrides) for spec in specs]
-        requests = self._each("schedule", _listed(self._file.schedule), self._request)
+        requests = self._all(list(_readable_schedules(self._file.schedule)), self._request)
         shapes = [shape for shape in map(self._shape, self._assignments()) if shape is not None]
         return tuple(
             Point(spec, request, workload, conditions)
@@ -164,10 +254,10 @@ class _Checker:
             for workload, conditions in shapes
         )
 
-    def _each(self, field: str, written: Sequence[object], read: Callable[[object], Value]) -> list[Value]:
-        if not written:
-            self.problems.append(f"{field}: the list is empty; name at least one")
-        return self._all(written, read)
+    def _beside(self, path: str) -> str:
+        """A path from the scenario's folder where there is such a file, else as it stands."""
+        beside = self._folder / path
+        return str(beside) if os.path.isfile(beside) else path
 
     def _all(self, written: Sequence[object], read: Callable[[object], Value]) -> list[Value]:
         values = []
@@ -185,6 +275,7 @@ class _Checker:
     def _assignments(self) -> Iterator[Assignment]:
         """Every combination of the varied fields, first written varying slowest."""
         fixed: Assignment = self._model_fields()
+        self._refuse_twice_stated()
         axes: list[list[Assignment]] = []
         for group, written, known in self._groups():
             for field, value in written.items():
@@ -205,9 +296,17 @@ class _Checker:
 
     def _groups(self) -> Iterator[tuple[str, Mapping[str, object], Sequence[str]]]:
         """Each group of fields by name, as written, with the fields it may hold."""
-        yield "workload", self._file.workload, (*_WORKLOAD_FIELDS, *_OPTION_FIELDS)
-        yield "conditions", self._file.conditions, _CONDITION_FIELDS
+        yield "workload", self._file.workload, FIELDS
+        yield "conditions", self._file.conditions, CONDITION_FIELDS
         yield "sweep", self._file.sweep, FIELDS
+
+    def _refuse_twice_stated(self) -> None:
+        """Notes timing fields in both groups that may hold them; two lists are noted as varying twice."""
+        workload, conditions = self._file.workload, self._file.conditions
+        for field in CONDITION_FIELDS:
+            stated = [group[field] for group in (workload, conditions) if field in group]
+            if len(stated) > 1 and not all(isinstance(value, list) for value in stated):
+                self.problems.append(f"{field}: stands in workload and in conditions; keep one")
 
     def _is_known(self, field: str, known: Sequence[str], group: str) -> bool:
         """Whether a field exists in its group; else a problem is noted."""
@@ -245,10 +344,10 @@ class _Checker:
 
     def _shape(self, assignment: Assignment) -> tuple[AttentionWorkload, Conditions] | None:
         workload = self._validated(
-            AttentionWorkload, {name: value for name, value in assignment.items() if name not in _CONDITION_FIELDS}
+            AttentionWorkload, {name: value for name, value in assignment.items() if name not in CONDITION_FIELDS}
         )
         conditions = self._validated(
-            Conditions, {name: value for name, value in assignment.items() if name in _CONDITION_FIELDS}
+            Conditions, {name: value for name, value in assignment.items() if name in CONDITION_FIELDS}
         )
         return None if workload is None or conditions is None else (workload, conditions)
 
@@ -260,15 +359,21 @@ class _Checker:
         try:
             return model.model_validate(values)
         except ValidationError as error:
-            problems = field_problems(error, model)
-            self.problems.extend(str(as_written) for found in problems if (as_written := _as_written(found, written)))
+            for found in field_problems(error, model):
+                problem = _as_written(found, written)
+                if problem is not None and not self._is_told(problem, written):
+                    self.problems.append(str(problem))
             return None
+
+    def _is_told(self, problem: Problem, written: Mapping[str, object]) -> bool:
+        """Whether a problem of a field only follows from one of the file: its value, or its group, was not readable."""
+        return written.get(problem.field) is REFUSED or (problem.is_missing and self._hides_fields)
 
     def _model_fields(self) -> Assignment:
         """Heads, K/V heads, head dim and window of a Hugging Face model config."""
         if self._file.model is None:
             return {}
-        path = Path(self._file.model)
+        path = Path(self._beside(self._file.model))
         try:
             config = json.loads(read_text(path, ScenarioError))
             heads = config["num_attention_heads"]

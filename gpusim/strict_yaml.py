@@ -2,7 +2,7 @@
 
 PyYAML follows YAML 1.1: `1.5e9` is text, `no` is false, `1:30` is ninety and the last of two equal keys wins. Here
 numbers are those of YAML 1.2, only true and false are booleans, and what is ambiguous is refused with its line. All
-problems of one text are reported at once, and `merged_problems` joins them with what is wrong with its meaning. Anchors,
+problems of one text are reported at once; `merged_problems` joins them with what is wrong with its meaning. Anchors,
 aliases and tags are not supported.
 """
 
@@ -218,7 +218,7 @@ class StrictDocument:
 
 
 def parse_strict(text: str, where: str, error: type[InputError] = ConfigError) -> StrictDocument:
-    """Read one YAML document with its line numbers and problems. Raises `error` only where no document can be made out."""
+    """Read one YAML document with its line numbers and problems. Raises `error` only where the syntax is broken."""
     reader = _NodeReader()
     value: object = None
     try:

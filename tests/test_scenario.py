@@ -243,7 +243,9 @@ def test_heads_that_kv_heads_do_not_divide_are_refused(folder: Path) -> None:
 def test_an_unknown_schedule_is_said_once_after_the_file(folder: Path) -> None:
     """The file's name stands once before the message."""
     said = problems(folder, BASE.replace("flash2", "flash9"))
-    assert ["schedule: 'flash9' is not known; choose one of: naive, pytorch_naive, flash1, flash2"] == said
+    assert [
+        "schedule: 'flash9' is not known; choose one of: naive, pytorch_naive, megatron_fused_softmax, flash1, flash2"
+    ] == said
 
 
 def test_all_problems_of_a_file_arrive_together(folder: Path) -> None:
@@ -321,6 +323,131 @@ def test_a_problem_of_a_gpu_file_names_that_file(folder: Path) -> None:
         load(folder, BASE.replace("a100_sxm4_40gb", str(folder / "gpu.yaml")))
     assert f"{folder / 'gpu.yaml'}: " in str(caught.value)
     assert "sm.clock" in str(caught.value)
+
+
+def test_problems_of_text_and_schema_arrive_together(folder: Path) -> None:
+    """A duplicate key, a yes, a NaN, unknown keys and a negative size: each once, with its line or field."""
+    text = """\
+name: test
+gpu: canvas
+workload:
+  batch: -1
+  heads: 2
+  heads: 3
+  causal: yes
+  seqlen: .nan
+  head_dim: 64
+  hedd: 1
+schedule: flash2
+swep: {batch: [1]}
+"""
+    expected = [
+        "line 6: workload.heads: appears twice",
+        "line 7: workload.causal: got yes",
+        "line 8: workload.seqlen: got .nan",
+        "swep: unknown key",
+        "workload.hedd: unknown key",
+        "batch: got -1",
+    ]
+    said = problems(folder, text)
+    assert len(expected) == len(said)
+    assert all(line.startswith(words) for line, words in zip(said, expected, strict=True)), said
+
+
+def test_what_cannot_be_read_in_a_list_leaves_the_rest_checked(folder: Path) -> None:
+    """Entries of gpu, schedule and sweep beside one that is no value."""
+    text = BASE.replace("a100_sxm4_40gb", "[canvass, yes, 3]")
+    text = text.replace("flash2", "[flash9, no, {name: flash2, tile_q: .nan, tile_kv: 0}, {name: on, tile_q: 0}]")
+    said = problems(folder, text + "sweep: {batch: [0, .inf], seqlen: 8}\n")
+    expected = [
+        "line 2: gpu[1]: got yes",
+        "line 4: schedule[1]: got no",
+        "line 4: schedule[2].tile_q: got .nan",
+        "line 4: schedule[3].name: got on",
+        "line 5: sweep.batch[1]: got .inf",
+        "gpu[2]: got 3, expected text",
+        "sweep.seqlen: got 8, expected a list",
+        "gpu: 'canvass' is not known",
+        "schedule: 'flash9' is not known",
+        "schedule flash2, tile_kv: got 0",
+        "batch: got 0",
+    ]
+    assert len(expected) == len(said)
+    assert all(line.startswith(words) for line, words in zip(said, expected, strict=True)), said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (BASE.replace("workload: {", "wrkload: {"), ["wrkload: unknown key; did you mean workload"]),
+        (BASE.replace("workload: {", "sweep: yes\nwrkload: {"), ["line 3: sweep: got yes", "wrkload: unknown key"]),
+        (without(BASE, "workload") + "workload: yes\n", ["line 4: workload: got yes"]),
+        (without(BASE, "workload") + "workload: 3\n", ["workload: got 3, expected a group of keys"]),
+        (BASE + "zip: {batch: 4, seqlen: [1]}\n", ["zip.batch: got 4, expected a list"]),
+        (
+            BASE.replace("seqlen: 64, ", "") + "zip: {seqlen: [1, yes], batch: 3}\n",
+            ["line 5: zip.seqlen[1]", "zip.batch"],
+        ),
+        (BASE + "model: yes\n", ["line 5: model: got yes"]),
+        (BASE + "measured: yes\n", ["line 5: measured: got yes"]),
+        (BASE.replace("a100_sxm4_40gb", "3"), ["gpu: got 3, expected a name or a list of names"]),
+        (BASE.replace("flash2", "yes"), ["line 4: schedule: got yes"]),
+        ("yes\n", ["line 1: got yes"]),
+    ],
+)
+def test_fields_of_an_unreadable_group_are_not_called_missing(folder: Path, text: str, said: list[str]) -> None:
+    """They may be there, in what could not be read: one mistake is one problem."""
+    found = problems(folder, text)
+    assert len(said) == len(found), found
+    assert all(line.startswith(words) for line, words in zip(found, said, strict=True)), found
+
+
+@pytest.mark.parametrize("cwd", ["beside", "elsewhere"])
+def test_relative_paths_start_beside_the_scenario(folder: Path, monkeypatch: pytest.MonkeyPatch, cwd: str) -> None:
+    """A GPU file, a measured file and a model config lie in the scenario's folder, wherever the command is run."""
+    (folder / "gpu.yaml").write_text("base: canvas\nname: mine\n")
+    (folder / "rows.csv").write_text("gpu,kernel,latency_ms\n")
+    text = model_file(folder, {"num_attention_heads": 3, "head_dim": 4}).replace(f"{folder}/", "")
+    text = text.replace("a100_sxm4_40gb", "gpu.yaml") + "measured: [rows.csv, fa1_paper_a100_fwd]\n"
+    (folder / "elsewhere").mkdir()
+    monkeypatch.chdir(folder if cwd == "beside" else folder / "elsewhere")
+    scenario = load(folder, text)
+    (point,) = scenario.points
+    assert ("mine", 3) == (point.spec.name, point.workload.heads)
+    assert (str(folder / "rows.csv"), "fa1_paper_a100_fwd") == scenario.measured
+
+
+def test_relative_paths_are_then_looked_up_from_the_working_folder(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file beside the scenario wins; a GPU of the command line is never beside it."""
+    (folder / "there").mkdir()
+    monkeypatch.chdir(folder)
+    for name in ("here.yaml", "both.yaml"):
+        Path(name).write_text("base: canvas\nname: working_folder\n")
+    (folder / "there" / "both.yaml").write_text("base: canvas\nname: beside\n")
+    text = BASE.replace("a100_sxm4_40gb", "[here.yaml, both.yaml]")
+    assert ["working_folder", "beside"] == [point.spec.name for point in load(folder / "there", text).points]
+    (point,) = load_scenario("there/mine.yaml", gpus=["both.yaml"]).points
+    assert "working_folder" == point.spec.name
+
+
+def test_the_workload_may_hold_the_timing(folder: Path) -> None:
+    """A point is one flat list of fields."""
+    text = (
+        BASE.replace("seqlen: 64", "seqlen: 64, timing: ncu, cache: [cold, warm]") + "conditions: {stack: fa1_paper}\n"
+    )
+    found = [point.conditions for point in load(folder, text).points]
+    assert [("ncu", "cold", "fa1_paper"), ("ncu", "warm", "fa1_paper")] == [(c.timing, c.cache, c.stack) for c in found]
+
+
+@pytest.mark.parametrize("value", ["cold", "[cold, warm]"])
+def test_a_timing_field_stands_in_one_group(folder: Path, value: str) -> None:
+    """In workload and in conditions one of them would be dropped unseen."""
+    text = BASE.replace("seqlen: 64", f"seqlen: 64, cache: {value}") + "conditions: {cache: warm}\n"
+    assert ["cache: stands in workload and in conditions; keep one"] == problems(folder, text)
+    text = text.replace("cache: warm}", "cache: [warm]}").replace("cache: cold", "cache: [cold]")
+    assert ["cache: varies in workload and in conditions; keep one"] == problems(folder, text)
 
 
 def test_a_field_varies_in_one_group_only(folder: Path) -> None:

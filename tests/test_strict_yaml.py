@@ -7,11 +7,14 @@ from pydantic import BaseModel, Field, ValidationError
 
 from gpusim.errors import ConfigError, ScenarioError
 from gpusim.strict_yaml import (
+    REFUSED,
     STRICT,
     PositiveNumber,
     PositiveWhole,
+    Problem,
     leaf_paths,
     load_strict,
+    merged_problems,
     parse_strict,
     problems_from,
     read_text,
@@ -121,6 +124,28 @@ def test_all_problems_of_one_text_arrive_together() -> None:
     assert ["line 2", "line 3", "line 4"] == [
         problem.split(": ")[0] for problem in problems_of("a: 1\na: 2\nb: yes\nc: .nan\n")
     ]
+
+
+def test_a_document_goes_on_after_a_problem() -> None:
+    """What cannot be read is REFUSED, of two equal keys the first stands, and all else is there."""
+    document = parse_strict("a: 1\na: 2\nb: [yes, 3]\nno: {c: .nan}\nd: 4\n", "f")
+    assert {"a": 1, "b": [REFUSED, 3], "d": 4} == document.value
+    assert ["a", "b[0]", "no", "no.c"] == [problem.field for problem in document.problems]
+
+
+@pytest.mark.parametrize("field", ["name", "kind", "sm", "rates", "spare"])
+def test_no_field_takes_what_could_not_be_read(field: str) -> None:
+    """Optional fields neither: what follows from such a value is complained about at its own path."""
+    assert complaints(**{field: REFUSED})[0].startswith(f"{field}: ")
+
+
+def test_problems_of_text_and_meaning_are_merged_by_line() -> None:
+    """What the text makes unreadable is not called wrong again, and nothing in it missing."""
+    text = [Problem("sm", "appears twice", 5), Problem("b", "got .nan", 2)]
+    wrong = Problem("sm.count", "got 0", 4)
+    meaning = [wrong, Problem("b", "got REFUSED", 2), Problem("sm.clock_hz", "missing, expected a number")]
+    absent = Problem("smem", "missing")
+    assert (text[1], wrong, text[0], absent) == merged_problems(text, [*meaning, absent])
 
 
 @pytest.mark.parametrize(

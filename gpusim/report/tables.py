@@ -1,12 +1,14 @@
 """Points and errors as tables for a terminal; in a pipe the same text without colours.
 
-Times are in ms, in µs below 0.1 ms and in s from 10 s; sizes in KiB, MiB and GiB; three significant digits.
+Times are in ms, in µs below 0.1 ms and in s from 10 s; sizes in KiB, MiB and GiB; three significant digits. Where a
+terminal is too narrow words are folded, then whole columns are left out, but no number is cut.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Literal
 
 from rich import box
 from rich.console import Group
@@ -30,6 +32,10 @@ _ABSENT = "-"
 _FULL_WIDTH = 100
 _ERROR_HEADINGS = ("kernel", "case", "n", "|error| %", "bias %", "worst %", "roofline %", "role")
 _LEAST_WIDTH = 8
+_RATE_UNITS = {"TFLOP/s": 1.0, "GFLOP/s": 1e3, "MFLOP/s": 1e6}  # of each in one TFLOP/s
+_LEAST_PLAIN = 1e-3  # smaller numbers are written as 3.1e-04
+_WORDS = ("implementation", "bottleneck")
+_LEFT_OUT_FIRST = {"rate": "whole words", "bound": "whole words", "bottleneck": "folded", "HBM": "folded"}
 
 
 @dataclass(frozen=True)
@@ -58,16 +64,21 @@ class SeriesError:
 def points_table(points: Sequence[PointResult], measured_ms: Mapping[int, float], *, width: int = 100) -> Table:
     """One row a point, in the given order; `measured_ms` maps positions in `points` to measured latencies in ms.
 
-    `width` is that of the terminal in characters; below 100 the columns stand closer.
+    `width` is that of the terminal in characters. Columns for measurements are there when a point has one; in a narrow
+    terminal columns stand closer, and first the rate, then the bound is left out.
     """
-    table = _table(width)
-    table.add_column("implementation", min_width=10, overflow="fold")
-    for heading in ("N", "latency", "measured", "error %", "TFLOP/s", "HBM", "bound"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("bottleneck", min_width=8, overflow="fold")
-    for index, (point, name) in enumerate(zip(points, series_names(points), strict=True)):
-        table.add_row(*_point_cells(point, name, measured_ms.get(index)))
-    return table
+    rate_unit = _rate_unit(points)
+    rows = [
+        _point_cells(point, name, measured_ms.get(index), rate_unit)
+        for index, (point, name) in enumerate(zip(points, series_names(points), strict=True))
+    ]
+    headings = ["implementation", "N", "latency", "measured", "error %", "rate", "HBM", "bound", "bottleneck"]
+    if not any(index in measured_ms for index in range(len(points))):
+        headings = [heading for heading in headings if heading not in ("measured", "error %")]
+    columns = {heading: [Text(rate_unit if heading == "rate" else heading)] for heading in headings}
+    for heading, column in columns.items():
+        column += [row[heading] for row in rows]
+    return _points_table({heading: max(map(len, column)) for heading, column in columns.items()}, columns, width)
 
 
 def refusal_lines(points: Sequence[PointResult]) -> list[str]:
@@ -119,6 +130,29 @@ def _table(width: int) -> Table:
     return Table(box=box.SIMPLE_HEAD, padding=padding, pad_edge=False, show_edge=False, header_style="bold")
 
 
+def _points_table(widths: dict[str, int], columns: Mapping[str, Sequence[Text]], width: int) -> Table:
+    """A table of `columns`, each a heading and its cells, as far as they fit; `widths` are those of their texts.
+
+    The first two left out make room for whole words, the others only for folded ones.
+    """
+    gap = 2 if width >= _FULL_WIDTH else 1
+    longest = {name: max(len(word) for text in columns[name] for word in text.plain.split()) for name in _WORDS}
+    for heading, words in _LEFT_OUT_FIRST.items():
+        least = longest if words == "whole words" else dict.fromkeys(_WORDS, _LEAST_WIDTH)
+        if sum(least.get(name, size) + gap for name, size in widths.items()) > width:
+            widths = {name: size for name, size in widths.items() if name != heading}
+    numbers = sum(size for name, size in widths.items() if name not in _WORDS)
+    folded = _folded(widths["implementation"], widths.get("bottleneck", 0), spare=width - numbers - gap * len(widths))
+    widths |= {name: size for name, size in zip(_WORDS, folded, strict=True) if name in widths}
+    table = _table(width)
+    for name, size in widths.items():
+        justify: Literal["left", "right"] = "left" if name in _WORDS else "right"
+        table.add_column(columns[name][0], justify=justify, width=size, overflow="fold")
+    for cells in zip(*(columns[name][1:] for name in widths), strict=True):
+        table.add_row(*cells)
+    return table
+
+
 def _error_rows(widths: Sequence[int], cells: Sequence[Sequence[Text]], *, show_header: bool) -> Table:
     """A piece of the table of errors; all pieces have the same columns."""
     table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False, show_edge=False, show_header=show_header)
@@ -130,28 +164,34 @@ def _error_rows(widths: Sequence[int], cells: Sequence[Sequence[Text]], *, show_
     return table
 
 
-def _folded(kernel_width: int, case_width: int, *, spare: int) -> tuple[int, int]:
-    """Widths of the kernel and case columns in `spare` characters; cases, which are words, are folded first."""
-    if kernel_width + case_width <= spare:
-        return kernel_width, case_width
-    case_width = min(case_width, max(spare - kernel_width, spare // 2, _LEAST_WIDTH))
-    return max(spare - case_width, _LEAST_WIDTH), case_width
+def _folded(name_width: int, words_width: int, *, spare: int) -> tuple[int, int]:
+    """Widths of a column of names and one of words in `spare` characters; the words are folded first."""
+    if name_width + words_width <= spare:
+        return name_width, words_width
+    words_width = min(words_width, max(spare - name_width, spare // 2, _LEAST_WIDTH))
+    return max(spare - words_width, _LEAST_WIDTH), words_width
 
 
-def _point_cells(point: PointResult, name: str, measured_ms: float | None) -> list[Text]:
+def _point_cells(point: PointResult, name: str, measured_ms: float | None, rate_unit: str) -> dict[str, Text]:
     latency_ms = point.latency_ms
     scale_ms = measured_ms if latency_ms is None else latency_ms
-    return [
-        Text(name),
-        Text(_length(point)),
-        Text(_time(latency_ms, scale_ms)) if point.status == "ok" else _status(point.status),
-        Text(_time(measured_ms, scale_ms)),
-        Text(_error(latency_ms, measured_ms)),
-        Text(_ABSENT if point.tflops is None else _significant(point.tflops)),
-        Text(_hbm(point)),
-        Text(_time(point.bound_ms, scale_ms)),
-        Text(point.bottleneck or _ABSENT),
-    ]
+    return {
+        "implementation": Text(name),
+        "N": Text(_length(point)),
+        "latency": Text(_time(latency_ms, scale_ms)) if point.status == "ok" else _status(point.status),
+        "measured": Text(_time(measured_ms, scale_ms)),
+        "error %": Text(_error(latency_ms, measured_ms)),
+        "rate": Text(_ABSENT if point.tflops is None else _plain(point.tflops * _RATE_UNITS[rate_unit])),
+        "HBM": Text(_hbm(point)),
+        "bound": Text(_time(point.bound_ms, scale_ms)),
+        "bottleneck": Text(point.bottleneck or _ABSENT),
+    }
+
+
+def _rate_unit(points: Sequence[PointResult]) -> str:
+    """The largest unit in which the fastest point is at least 0.1."""
+    fastest = max((point.tflops for point in points if point.tflops), default=1.0)
+    return next((unit for unit, scale in _RATE_UNITS.items() if fastest * scale >= 0.1), "MFLOP/s")
 
 
 def _error_cells(row: SeriesError) -> list[Text]:
@@ -198,6 +238,10 @@ def _hbm(point: PointResult) -> str:
     if point.hbm_read_bytes is None or point.hbm_write_bytes is None:
         return _ABSENT
     return human_bytes(point.hbm_read_bytes + point.hbm_write_bytes)
+
+
+def _plain(value: float) -> str:
+    return f"{value:.1e}" if 0 < value < _LEAST_PLAIN else _significant(value)
 
 
 def _significant(value: float) -> str:

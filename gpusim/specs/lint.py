@@ -49,7 +49,7 @@ def lint_gpu(name_or_path: str | Path) -> list[Finding]:
     """
     try:
         path = Path(name_or_path)
-        checked = check_gpu_file(path if path.suffix or path.exists() else gpu_path(str(path)))
+        checked = check_gpu_file(path if path.suffix else gpu_path(str(path)))
     except InputError as fault:
         return [Finding("error", "", problem) for problem in fault.problems]
     if checked.spec is None:

@@ -118,7 +118,8 @@ def _check(path: Path, derived: tuple[Path, ...]) -> GpuFile:
     except _NoBaseError as fault:
         no_base = Problem("base", str(fault), document.lines["base"])
         spec, problems = _read({}, stated, document.lines)
-        problems = [no_base, *(problem for problem in problems if not problem.is_missing)]
+        own = (problem for problem in problems if not problem.is_missing or problem.field.startswith("sources."))
+        problems = [no_base, *own]
     else:
         spec, problems = _read(base, stated, document.lines)
     every = merged_problems(document.problems, problems)

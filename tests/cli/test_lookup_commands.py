@@ -1,5 +1,6 @@
 """`gpusim gpus`, `schedules` and `fit`: the commands that simulate nothing."""
 
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,12 @@ def test_the_help_lists_every_command(command) -> None:
     assert (0, "") == (done.code, done.err)
     for name in COMMANDS:
         assert f"  {name} " in done.out
+
+
+def test_the_version_is_that_of_the_package(command) -> None:
+    """One line, on standard output."""
+    done = command("--version")
+    assert (0, f"gpusim {version('gpusim')}\n", "") == (done.code, done.out, done.err)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -42,6 +49,15 @@ def test_a_clean_gpu_file_has_no_findings(command, tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("base: canvas\nname: mine\n")
     done = command("gpus", "--check", "mine.yaml")
     assert (0, "mine.yaml: no findings\n") == (done.code, done.out)
+
+
+def test_a_shipped_gpu_can_be_linted_by_name(command) -> None:
+    """As it can be shown by name."""
+    done = command("gpus", "--check", "canvas")
+    assert (0, "canvas: no findings\n", "") == (done.code, done.out, done.err)
+    done = command("gpus", "--check", "nosuch")
+    assert 2 == done.code
+    assert done.out.startswith("nosuch: error: 'nosuch' is not known; choose one of: ")
 
 
 def test_a_lint_of_a_missing_file_names_it(command) -> None:

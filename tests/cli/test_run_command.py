@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -20,7 +21,7 @@ POINT_KEYS = """
     hbm_write_bytes smem_read_bytes smem_write_bytes extra_memory_bytes peak_memory_bytes flops executed_flops tile_q
     tile_kv stages warps accumulators smem_bytes_per_cta registers_per_thread ctas ctas_per_sm waves bound_ms bottleneck
     stalls mode sampled_error kernels"""
-ADDED_KEYS = {"stack", "roofline_ms"}
+ADDED_KEYS = {"stack", "ceiling_ms", "roofline_ms"}
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
@@ -161,6 +162,21 @@ def test_a_reader_that_stops_reading_causes_no_traceback(arguments: list[str]) -
     assert "" == process.stderr.read()
     process.stderr.close()
     process.wait()
+
+
+def test_a_home_that_cannot_be_written_prints_nothing(tmp_path: Path) -> None:
+    """The plots' library keeps a cache there, and would warn that it cannot."""
+    (tmp_path / "file").write_text("no folder")
+    environment = {name: value for name, value in os.environ.items() if name != "MPLCONFIGDIR" and "XDG" not in name}
+    program = "import sys; from gpusim.cli import main; sys.argv[0] = 'gpusim'; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program, *CANVAS_POINT, "--tile-q", "4", "--tile-kv", "4", "--quiet"],
+        env=environment | {"HOME": str(tmp_path / "file" / "home")},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
 
 
 @pytest.mark.parametrize("module", ["gpusim", "gpusim.cli"])

@@ -62,6 +62,50 @@ def test_a_row_compares_simulated_and_measured(make_point: PointMaker) -> None:
     assert [cell.strip() for cell in lines[-1].split("  ") if cell.strip()] == cells
 
 
+def test_columns_for_measurements_need_one(make_point: PointMaker) -> None:
+    """Without a measured point there is nothing to say in them; with one they stand in every row."""
+    points = [make_point(seqlen=512), make_point(seqlen=1024)]
+    for measured_ms, is_there in (({}, False), ({7: 1.0}, False), ({1: 1.1}, True)):
+        heading = printed(points_table(points, measured_ms))[0]
+        assert (is_there, is_there) == ("measured" in heading, "error %" in heading)
+
+
+@pytest.mark.parametrize(
+    ("tflops", "unit", "cells"),
+    [
+        ((123.4, 0.25), "TFLOP/s", ["123", "0.250"]),
+        ((123.4, 0.00031), "TFLOP/s", ["123", "3.1e-04"]),
+        ((0.000954, 0.000418), "GFLOP/s", ["0.954", "0.418"]),
+        ((2e-6, 0.0), "MFLOP/s", ["2.00", "0"]),
+        ((2e-12, None), "MFLOP/s", ["2.0e-06", "-"]),
+    ],
+)
+def test_rates_of_tiny_points_are_no_rows_of_zeros(
+    make_point: PointMaker, tflops: tuple[float, float], unit: str, cells: list[str]
+) -> None:
+    """The fastest point chooses the unit of the column; what is far below it is written with an exponent."""
+    lines = printed(points_table([make_point(seqlen=8, tflops=rate) for rate in tflops], {}))
+    assert ["implementation", "N", "latency", unit] == lines[0].split()[:4]
+    assert cells == [line.split()[4] for line in lines[2:]]
+
+
+@pytest.mark.parametrize(
+    ("width", "left_out"), [(120, set()), (76, {"TFLOP/s"}), (70, {"TFLOP/s", "bound"}), (60, {"TFLOP/s", "bound"})]
+)
+def test_a_narrow_terminal_leaves_columns_out_and_cuts_nothing(
+    make_point: PointMaker, make_refusal: PointMaker, width: int, left_out: set[str]
+) -> None:
+    """First the rate, then the bound; names fold, and every number that is there is whole."""
+    points = [make_point("pytorch_naive", 16384, latency_ms=123.4, bound_ms=61.7), make_refusal(seqlen=128)]
+    lines = printed(points_table(points, {0: 130.0}, width=width), width)
+    text = " ".join(lines)
+    assert max(map(len, lines)) <= width
+    assert "…" not in text
+    assert left_out == {heading for heading in ("TFLOP/s", "HBM", "bound", "measured") if heading not in text}
+    for number in ("16,384", "123 ms", "130 ms", "-5.1", "16.0 MiB", "refused"):
+        assert number in text
+
+
 def test_a_point_that_was_not_run_shows_its_status(make_refusal: PointMaker) -> None:
     """The status stands where the latency would."""
     lines = printed(points_table([make_refusal(), make_refusal("naive", status="out_of_memory")], {}))

@@ -75,6 +75,13 @@ def test_unreadable_files_are_findings_not_exceptions(tmp_path: Path, text: str)
     assert ["error"] == [finding.severity for finding in lint(tmp_path, text)]
 
 
+def test_a_shipped_gpu_is_linted_by_its_name() -> None:
+    """A bare name is a shipped GPU; one that does not exist is a finding with the names that do."""
+    assert [] == lint_gpu("canvas")
+    (finding,) = lint_gpu("nowhere")
+    assert finding.message.startswith("'nowhere' is not known; choose one of: ")
+
+
 def test_a_finding_reads_as_one_line() -> None:
     """Severity, field, message."""
     assert "warning: sm.count: odd" == str(Finding("warning", "sm.count", "odd"))

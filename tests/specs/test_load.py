@@ -111,6 +111,33 @@ def test_all_problems_of_a_file_arrive_together(tmp_path: Path) -> None:
         assert words in message
 
 
+@pytest.mark.parametrize("base", ["canvas", "canvass"])
+def test_problems_of_text_and_schema_arrive_together(tmp_path: Path, base: str) -> None:
+    """A NaN, a negative count, an unknown key, a yes, a duplicate: each once with its line, whether or not the base is
+    known."""
+    text = """\
+name: mine
+sm:
+  count: -1
+  clock_hz: .nan
+  clck_hz: 3
+memory: {hbm: {size_bytes: yes}}
+name: other
+sources: {sm.count: {kind: assumed, source: a test}}
+"""
+    path = write(tmp_path, f"base: {base}\n{text}")
+    places = [line.removeprefix(f"{path}: ").split(": ")[:2] for line in refusal(path).splitlines()]
+    expected = [
+        ["line 4", "sm.count"],
+        ["line 5", "sm.clock_hz"],
+        ["line 6", "sm.clck_hz"],
+        ["line 7", "memory.hbm.size_bytes"],
+        ["line 8", "name"],
+    ]
+    assert expected == [place for place in places if place != ["line 1", "base"]]
+    assert (base == "canvass") == (["line 1", "base"] in places)
+
+
 def test_an_override_replaces_one_field_and_its_source() -> None:
     """`1.5e9` is a number; the rest of the GPU stays as it was."""
     base = load_gpu("h100_sxm5_80gb")
