@@ -46,6 +46,12 @@ class ComparedRow:
             return None
         return self.result.roofline_ms / self.row.latency_ms - 1
 
+    @property
+    def is_above_ceiling(self) -> bool:
+        """Whether the row claims more than the GPU's dense peak at its clock: a suspect row, or another clock."""
+        measured, ceiling = self.row.latency_ms, self.result.ceiling_ms
+        return measured is not None and ceiling is not None and measured < ceiling
+
     def checks(self) -> dict[str, dict[str, float]]:
         """Measured and simulated values of every counter the row has."""
         return {
@@ -325,6 +331,7 @@ def _row_json(item: ComparedRow) -> dict[str, object]:
         "error": item.error,
         "trusted": item.is_trusted,
         "trust_reason": item.trust_reason,
+        "above_ceiling": item.is_above_ceiling,
         "checks": item.checks(),
         **item.result.record(),
     }

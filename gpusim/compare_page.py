@@ -83,6 +83,7 @@ class FinishedComparison:
         console.print(f"{done.rows} rows: {len(done.compared)} simulated, {len(done.skipped)} skipped")
         _print_skipped(console, done)
         _print_assumed(console, done)
+        _print_suspect(console, done)
         series = [_series_row(item) for item in done.series()]
         if series:
             console.print(errors_table(sorted(series, key=lambda row: (row.file, row.gpu)), width=console.width))
@@ -126,6 +127,16 @@ def _print_assumed(console: Console, done: Comparison) -> None:
     for file, columns in done.extra_columns.items():
         listed = ", ".join(columns)
         console.print(f"  columns of {Path(file).name} that are kept and not used: {listed}", soft_wrap=True)
+
+
+def _print_suspect(console: Console, done: Comparison) -> None:
+    for item in done.compared:
+        if item.is_above_ceiling and item.result.ceiling_ms is not None:
+            where = f"{Path(item.row.file).name}, line {item.row.line}"
+            console.print(
+                f"  suspect: {where}: {item.row.latency_ms:.4g} ms is shorter than {item.result.ceiling_ms:.4g} ms, "
+                f"its FLOPs at the dense peak of {item.result.gpu}; the row or its clock is not what it says"
+            )
 
 
 def _print_figures(console: Console, what: str, figures: ErrorFigures | None) -> None:

@@ -3,7 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gpusim.analytic import footprint, graph_operand_bytes, lower_bound, registers_per_thread, roofline_ms
+from gpusim.analytic import (
+    ceiling_ms,
+    check_memory,
+    footprint,
+    graph_operand_bytes,
+    lower_bound,
+    registers_per_thread,
+    roofline_ms,
+)
 from gpusim.engine import KernelRun, Mode, Simulation, estimated_steps, run_mode, simulate
 from gpusim.errors import DoesNotFitError, PointError
 from gpusim.implementations import Plan, ScheduleRequest, implementations, plan, stacks
@@ -41,6 +49,7 @@ def run_point(
     except PointError as error:
         return answer(point, status=error.status, reason=error.reason, fix=error.fix)
     try:
+        check_memory(planned.graph, point.spec)
         if not force:
             _guard_size(planned, run_mode(planned.graph, mode, recorder))
         run = simulate(planned.graph, point.spec, _with_floor(point), recorder, mode)
@@ -55,8 +64,8 @@ def _guard_size(planned: Plan, mode: str) -> None:
     limit = SIZE_GUARD_STEPS * (COMPILED_STEPS_PER_SIMPY_STEP if mode == "compiled" else 1)
     if steps > limit:
         raise DoesNotFitError(
-            f"size guard: the point walks {steps / 1e6:.0f} million loop steps, the guard allows "
-            f"{limit / 1e6:.0f} million (about a minute)",
+            f"size guard: the point walks {steps:,} loop steps, about {steps / limit:.1f} times the minute that the "
+            f"guard allows ({limit:,} steps)",
             "pass --force to simulate it all the same, or lower batch, heads or seqlen",
         )
 
@@ -132,6 +141,7 @@ def _simulated_fields(point: Point, planned: Plan, run: Simulation) -> dict[str,
         "ctas_per_sm": main.ctas_per_sm,
         "waves": main.waves,
         "bound_ms": lower_bound(workload, _locked(point), point.conditions.cache).ms,
+        "ceiling_ms": ceiling_ms(workload, _locked(point)),
         "roofline_ms": roofline_ms(workload, operand_bytes, spec),
         "bottleneck": "launch" if launch_share >= BUSY_SHARE else main.bottleneck,
         "stalls": _stall_shares(run, launch_share),

@@ -40,10 +40,11 @@ class PointResult(BaseModel):
     """One point: inputs, status, and for status "ok" the simulated answer.
 
     Latencies in ms, traffic and memory in bytes. `tflops` counts FLOPs by the convention of the published benchmarks,
-    `executed_flops` what the schedule really does. `l2_read_bytes` and `l2_write_bytes` are what the SMs ask of L2 (of
-    HBM where there is no L2). `latency_lo_ms` and `latency_hi_ms` are the error band of this GPU and implementation
-    from validation; `validated` is False where there is none. `stalls` are shares of all CTA slots' time. None stands
-    for what a point that was not simulated does not have.
+    `executed_flops` what the schedule really does; `ceiling_ms` is the time of the former at the dense peak.
+    `l2_read_bytes` and `l2_write_bytes` are what the SMs ask of L2 (of HBM where there is no L2). `latency_lo_ms` and
+    `latency_hi_ms` are the error band of this GPU and implementation from validation; `validated` is False where there
+    is none. `stalls` are shares of all CTA slots' time. None stands for what a point that was not simulated does not
+    have.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
@@ -103,6 +104,7 @@ class PointResult(BaseModel):
     waves: float | None = None
     bound_ms: float | None = None
     roofline_ms: float | None = None
+    ceiling_ms: float | None = None
     bottleneck: str | None = None
     stalls: dict[Stall, float] | None = None
     mode: str | None = None

@@ -4,7 +4,7 @@ Everything here is arithmetic on the program's affine addresses; nothing is simu
 Start with `traffic.py`; `occupancy.py` says what fits, `footprint.py` what is alive, `bounds.py` how fast it could be.
 """
 
-from gpusim.analytic.bounds import Bound, lower_bound, matmul_flop_per_clk, roofline_ms
+from gpusim.analytic.bounds import Bound, ceiling_ms, lower_bound, matmul_flop_per_clk, roofline_ms
 from gpusim.analytic.footprint import Footprint, check_memory, footprint
 from gpusim.analytic.occupancy import Occupancy, check_fits, occupancy, registers_per_thread
 from gpusim.analytic.traffic import KernelWork, graph_operand_bytes, kernel_work, smem_read_bytes, smem_write_bytes
@@ -14,6 +14,7 @@ __all__ = [
     "Footprint",
     "KernelWork",
     "Occupancy",
+    "ceiling_ms",
     "check_fits",
     "check_memory",
     "footprint",

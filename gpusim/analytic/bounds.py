@@ -25,6 +25,11 @@ def matmul_flop_per_clk(sm: SmSpec, dtype: DType) -> int:
     return 2 * sm.fp32_lanes if dtype is DType.FP32 else sm.tensor_flop_per_clk[dtype]
 
 
+def ceiling_ms(workload: AttentionWorkload, spec: GpuSpec) -> float:
+    """Time in ms of the workload's FLOPs at the dense peak and the SM clock: no measurement can be shorter."""
+    return 1e3 * workload.flops / peak_flop_per_s(spec, workload.dtype)
+
+
 def lower_bound(workload: AttentionWorkload, spec: GpuSpec, cache: Cache) -> Bound:
     """Largest of FLOPs/peak, bytes that must cross HBM/peak, and exponentials/SFU rate; never zero.
 
@@ -38,7 +43,7 @@ def lower_bound(workload: AttentionWorkload, spec: GpuSpec, cache: Cache) -> Bou
     else:
         crossing = max(0, workload.compulsory_bytes - l2_bytes)
     seconds = {
-        "matrix units": workload.flops / peak_flop_per_s(spec, workload.dtype),
+        "matrix units": ceiling_ms(workload, spec) / 1e3,
         "HBM": crossing / hbm.peak_bandwidth_bytes_per_s,
         "special functions": workload.exps / (sm.sfu_ops_per_clk * sm.count * sm.clock_hz),
     }

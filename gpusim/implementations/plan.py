@@ -14,7 +14,7 @@ from gpusim.analytic import check_fits
 from gpusim.errors import DoesNotFitError, ScenarioError, UnknownNameError, UnsupportedError
 from gpusim.implementations.gemm_planner import GemmShape, GemmTile, quickest_tile
 from gpusim.implementations.table import Implementation, implementations
-from gpusim.schedules import SCHEDULES, Choices, Schedule
+from gpusim.schedules import SCHEDULES, Choices, NaiveChoices, Schedule
 from gpusim.specs import GpuSpec
 from gpusim.strict_yaml import problems_from
 from gpusim.taskgraph import KernelCost, TaskGraph
@@ -24,7 +24,7 @@ CUSTOM = "custom"
 _MACHINE_CHOICES = ("accumulator_bytes",)
 _TILES = frozenset({"tile_q", "tile_kv"})
 _GEMM_TILES = "gemm_tiles"  # in a table: the library picks its tiles by itself
-GEMM_STEP = 64
+GEMM_STEP, GEMM_STAGES = 64, 2
 _PINS = ("ctas_per_sm", "grain")
 _NOTHING_FITS = "no smaller tile fits; lower head_dim or seqlen, or choose another schedule"
 
@@ -118,6 +118,7 @@ def plan(request: ScheduleRequest, spec: GpuSpec, workload: AttentionWorkload, s
     if values.pop(_GEMM_TILES, None):
         values, costs = _with_quickest_tiles(values, costs, spec, workload)
     choices = _completed(schedule, values, spec, workload)
+    _check_masked(choices, workload)
     graph = schedule.build(workload, choices, costs)
     _check_graph_fits(graph, schedule, choices, spec, workload)
     return Plan(schedule.name, request.label, request.version, choices, graph)
@@ -142,6 +143,25 @@ def _check_supported(workload: AttentionWorkload, implementation: Implementation
     if workload.dtype not in implementation.dtypes:
         known = ", ".join(implementation.dtypes)
         raise UnsupportedError(f"{implementation.name} has no model for dtype {workload.dtype}", f"use {known}")
+
+
+def _check_masked(choices: Choices, workload: AttentionWorkload) -> None:
+    """Eager attention masks in a pass of its own; one left out, or one nobody asked for, would be another answer."""
+    if not isinstance(choices, NaiveChoices) or choices.adds_causal_mask == workload.causal:
+        return
+    if choices.adds_causal_mask:
+        raise UnsupportedError(
+            "score_passes adds a causal mask, but the workload is not causal",
+            "set causal: true, or leave add_causal_mask out",
+        )
+    if choices.accumulators == "smem":
+        raise UnsupportedError(
+            "no model yet for a causal mask with accumulators in shared memory", "ask for a forward pass without that"
+        )
+    raise UnsupportedError(
+        f"a causal mask, but score_passes = {list(choices.score_passes)} adds none",
+        "add add_causal_mask to score_passes, or ask for a forward pass without causal",
+    )
 
 
 def _choices(
@@ -181,7 +201,8 @@ def _with_quickest_tiles(
 ) -> tuple[dict[str, object], dict[str, KernelCost]]:
     """GEMM tiles as the library's heuristic picks them, with the share of the rate that their shape reaches.
 
-    A main-loop step is 64 of the inner dimension, two stages ahead. Stated choices win.
+    Operands arrive two stages ahead. PV advances by 128 keys where that fits shared memory, else by 64. Stated choices
+    win.
     """
     heads, n_q, n_k = workload.batch * workload.heads, workload.seqlen_q, workload.seqlen_k
     d, d_v, dtype = workload.head_dim, workload.head_dim_v, workload.dtype
@@ -194,11 +215,17 @@ def _with_quickest_tiles(
         "qk_step": GEMM_STEP if d % GEMM_STEP == 0 else d,
         "pv_tile_q": pv.rows,
         "pv_tile_d": min(pv.cols, d_v),
-        "pv_step": GEMM_STEP,
-        "stages": 2,
+        "pv_step": _pv_step(pv, spec, workload),
+        "stages": GEMM_STAGES,
     }
     shaped = {"qk": _shaped(qk_cost, qk), "pv": _shaped(pv_cost, pv)}
     return tiles | values, costs | shaped
+
+
+def _pv_step(tile: GemmTile, spec: GpuSpec, workload: AttentionWorkload) -> int:
+    step = 2 * GEMM_STEP
+    stage_bytes = step * (tile.rows + min(tile.cols, workload.head_dim_v)) * workload.dtype.size_bytes
+    return step if GEMM_STAGES * stage_bytes <= spec.sm.smem_per_cta_max_bytes else GEMM_STEP
 
 
 def _shaped(cost: KernelCost, tile: GemmTile) -> KernelCost:

@@ -81,13 +81,14 @@ class CostRow(BaseModel):
 class Implementation(BaseModel):
     """A released implementation: its schedule, and the tables that say how it really runs.
 
-    All rows that hold apply in order; a later row only adds what earlier rows left open. `fitted_to` names the measured
-    files whose rows its constants were fitted to.
+    All rows that hold apply in order; a later row only adds what earlier rows left open. The rows of `base`, another
+    implementation, follow its own. `fitted_to` names the measured files whose rows its constants were fitted to.
     """
 
     model_config = STRICT
 
     name: str
+    base: str | None = None
     schedule: str
     summary: str
     versions: list[str]
@@ -126,7 +127,7 @@ class Stack(BaseModel):
     source: str
 
 
-NAMES = ("naive", "pytorch_naive", "flash1", "flash2")
+NAMES = ("naive", "pytorch_naive", "megatron_fused_softmax", "flash1", "flash2")
 
 
 @cache
@@ -146,7 +147,11 @@ def stacks() -> dict[str, Stack]:
 
 def _read(name: str) -> Implementation:
     file = f"{name}.yaml"
-    return _validated(Implementation, load_strict(read_text(_FOLDER / file), file), file)
+    own = _validated(Implementation, load_strict(read_text(_FOLDER / file), file), file)
+    if own.base is None:
+        return own
+    base = _read(own.base)
+    return own.model_copy(update={"tiles": own.tiles + base.tiles, "costs": own.costs + base.costs})
 
 
 def _validated(model: type[Model], content: object, where: str) -> Model:

@@ -52,7 +52,7 @@ def compared(
 
 def comparison(*rows: ComparedRow, skipped: tuple[SkippedRow, ...] = ()) -> Comparison:
     """These rows and nothing else."""
-    return Comparison(len(rows) + len(skipped), rows, skipped, {}, {}, (), (), 0, False)
+    return Comparison(len(rows) + len(skipped), rows, skipped, {}, {}, (), (), 0, 0, False)
 
 
 # flash2: errors +10 %, −10 %, 0; roofline/measured 0.5, 0.4, 0.5. flash1, not trusted: error +50 %, ratio 0.25.
@@ -150,8 +150,17 @@ def test_the_document_has_the_keys_of_the_contract() -> None:
     names = {"file", "gpu", "kernel", "pass", "dtype", "head_dim", "causal"}
     assert names | {"n", "role", "trusted"} | figures == set(series)
     (point,) = document["points"]
-    own = {"file", "line", "kernel", "measured_latency_ms", "error", "checks", "trusted", "trust_reason"}
+    own = {"file", "line", "kernel", "measured_latency_ms", "error", "checks", "trusted", "trust_reason"} | {
+        "above_ceiling"
+    }
     assert own | set(row.result.record()) == set(point)
     assert {"memory_mb": {"measured": 1.0, "simulated": 1.0, "error": 0.0}} == point["checks"]
     assert 0.25 == point["error"]
     assert Path(point["file"]).name == point["file"]
+
+
+def test_a_row_faster_than_the_dense_peak_is_marked() -> None:
+    """0.9 ms where the FLOPs alone take 1 ms at the peak cannot be; 1.0 ms can."""
+    assert compared(0.9, 2.0, ceiling_ms=1.0).is_above_ceiling
+    assert not compared(1.0, 2.0, ceiling_ms=1.0).is_above_ceiling
+    assert not compared(None, 2.0, ceiling_ms=1.0).is_above_ceiling
