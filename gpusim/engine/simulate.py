@@ -37,7 +37,7 @@ from gpusim.workloads import Conditions
 Mode = Literal["auto", "exhaustive", "compiled"]
 RunMode = Literal["exhaustive", "compiled"]
 
-COMPILED_FROM_STEPS = 100_000  # loop steps; below, SimPy is done before numba is loaded
+COMPILED_FROM_STEPS = 30_000  # loop steps; below, SimPy is done before numba is loaded
 
 
 @dataclass(frozen=True, slots=True)

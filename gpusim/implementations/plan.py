@@ -209,6 +209,7 @@ def _with_quickest_tiles(
     qk_cost, pv_cost = costs.get("qk", KernelCost()), costs.get("pv", KernelCost())
     qk = quickest_tile(spec, qk_cost, GemmShape(n_q, n_k, d, heads, dtype))
     pv = quickest_tile(spec, pv_cost, GemmShape(n_q, d_v, n_k, heads, dtype))
+    qk, pv = _as_stated(qk, values, "tile_q", "tile_kv"), _as_stated(pv, values, "pv_tile_q", "pv_tile_d")
     tiles: dict[str, object] = {
         "tile_q": qk.rows,
         "tile_kv": qk.cols,
@@ -220,6 +221,12 @@ def _with_quickest_tiles(
     }
     shaped = {"qk": _shaped(qk_cost, qk), "pv": _shaped(pv_cost, pv)}
     return tiles | values, costs | shaped
+
+
+def _as_stated(tile: GemmTile, values: Mapping[str, object], rows: str, cols: str) -> GemmTile:
+    """The planned tile with the sides that were stated."""
+    sides = (values.get(rows, tile.rows), values.get(cols, tile.cols))
+    return GemmTile(*(side for side in sides if isinstance(side, int)))
 
 
 def _pv_step(tile: GemmTile, spec: GpuSpec, workload: AttentionWorkload) -> int:

@@ -43,8 +43,8 @@ class NaiveChoices(BaseModel):
     (`tile_kv` when None). At most `softmax_rows` rows make one CTA group of a pass over the scores. `prepare` lists the
     passes over Q, K and V that a framework runs first, `score_passes` those between QKᵀ and the softmax. 1/√d is
     multiplied in by a scale pass of `prepare`, by a "divide" over the scores, with `fold_scale` by a pass over Q of its
-    own, else by the GEMM. With `accumulators` in smem, K (then V) stays in shared memory, and Q, S, P and O pass in row
-    tiles.
+    own, else by the GEMM. With `accumulators` in smem, K (then V) stays in shared memory, Q, S, P and O pass in row
+    tiles, and none of these passes runs.
     """
 
     model_config = STRICT
@@ -69,6 +69,11 @@ class NaiveChoices(BaseModel):
     def scaling_passes(self) -> tuple[str, ...]:
         """The passes that multiply 1/√d in."""
         return tuple(name for name in (*self.prepare, *self.score_passes) if name.startswith(("scale", "divide")))
+
+    @property
+    def adds_causal_mask(self) -> bool:
+        """Whether scores above the diagonal are masked; with accumulators in smem no pass runs over the scores."""
+        return self.accumulators == "registers" and "add_causal_mask" in self.score_passes
 
     @model_validator(mode="after")
     def _scale_once(self) -> Self:

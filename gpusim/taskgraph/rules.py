@@ -63,6 +63,7 @@ def _task_problems(task: Task, indices: Mapping[str, int]) -> Iterator[str]:
     match task.op:
         case Load(tile=tile, into=buffer) | Store(tile=tile, buffer=buffer):
             yield from _tile_problems(tile, buffer, indices)
+            yield from _head_problems(task.op, tile.tensor, indices)
         case MatMul(a=a, b=b, out=out, transpose_b=transpose_b):
             inner, cols = (b.cols, b.rows) if transpose_b else (b.rows, b.cols)
             if (a.cols, a.rows, cols) != (inner, out.rows, out.cols):
@@ -82,10 +83,16 @@ def _tile_problems(tile: Tile, buffer: Buffer, indices: Mapping[str, int]) -> It
             yield f"tile of {name} reaches block {last}, but {name} has {blocks}"
     if tile.row == tile.col and isinstance(tile.row, str):
         yield f"tile of {name} uses index {tile.row} for its row and its column"
-    if tile.tensor.heads not in (1, indices.get(HEAD, tile.tensor.heads)):
-        yield f"the grid has {indices[HEAD]} heads, but {name} has {tile.tensor.heads}"
     if (tile.rows, tile.cols) != (buffer.rows, buffer.cols):
         yield f"a {tile.rows}×{tile.cols} tile does not fill buffer {buffer.name} of {buffer.rows}×{buffer.cols}"
+
+
+def _head_problems(op: Load | Store, tensor: Tensor, indices: Mapping[str, int]) -> Iterator[str]:
+    """All heads may read a tensor of one head; written by several it would hold whichever came last."""
+    heads = indices.get(HEAD, tensor.heads)
+    is_shared = tensor.heads == 1 and isinstance(op, Load)
+    if tensor.heads != heads and not is_shared:
+        yield f"the grid has {heads} heads, but {tensor.name} has {tensor.heads}"
 
 
 def _flow_problems(graph: TaskGraph) -> Iterator[str]:

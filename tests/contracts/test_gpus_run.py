@@ -17,6 +17,7 @@ SHAPES = {
     "tiny": AttentionWorkload(batch=1, heads=1, seqlen_q=8, seqlen_k=8, head_dim=4),
     "ragged": AttentionWorkload(batch=1, heads=3, seqlen_q=333, seqlen_k=200, head_dim=64),
     "wide": AttentionWorkload(batch=2, heads=2, seqlen_q=128, seqlen_k=256, head_dim=128, save_lse=True),
+    "causal": AttentionWorkload(batch=1, heads=2, seqlen_q=200, seqlen_k=200, head_dim=64, causal=True),
     "widest": AttentionWorkload(batch=1, heads=1, seqlen_q=64, seqlen_k=64, head_dim=256, dtype="bf16"),
 }
 ALL = [(gpu, name, shape) for gpu in gpu_names() for name in implementations() for shape in SHAPES]
@@ -40,6 +41,13 @@ def test_most_of_them_run() -> None:
     assert {(gpu, name) for gpu in SIMULATED for name in ("naive", "flash2")} <= {case[:2] for case in RUNS}
     assert set(SIMULATED) == {gpu for gpu, _, _ in RUNS}
     assert {name for gpu, name, shape in RUNS if (gpu, shape) == ("canvas", "tiny")} == set(implementations())
+
+
+def test_eager_pytorch_runs_causal_wherever_it_runs() -> None:
+    """Every GPU that its table covers; the others have no model of a causal mask yet."""
+    causal = {(gpu, name) for gpu, name, shape in RUNS if shape == "causal"}
+    assert {(gpu, name) for gpu, name, shape in RUNS if (name, shape) == ("pytorch_naive", "ragged")} == causal
+    assert {"a100_sxm4_40gb", "a30", "h100_sxm5_80gb"} <= {gpu for gpu, _ in causal}
 
 
 @pytest.mark.parametrize(("gpu", "name", "shape"), ALL)

@@ -21,6 +21,7 @@ from gpusim.implementations import implementations, parse_request, plan
 from gpusim.schedules import SCHEDULES, FlashChoices, NaiveChoices
 from gpusim.specs import GpuSpec, load_gpu
 from gpusim.taskgraph import (
+    Add,
     Copy,
     Fill,
     Guard,
@@ -207,8 +208,70 @@ def test_ctas_without_memory_run_the_same() -> None:
     assert_equal(TaskGraph((cta.build(),)), with_sms(A100, 4))
 
 
+OVERLAPPED = KernelCost(entry_cycles=30, epilogue_cycles_per_element=0.3, epilogue_overlaps=True, hbm_efficiency=0.9)
+
+
+@pytest.mark.parametrize("spec", [A100, with_sms(A100, 2)], ids=["108 SMs", "2 SMs"])
+@pytest.mark.parametrize("per_element", [0.01, 0.3])
+def test_overlapped_epilogues_run_the_same(per_element: float, spec: GpuSpec) -> None:
+    """Shorter and longer than the main loop, and never slower than one after the other."""
+    problem = shape("a100_sxm4_40gb", 300, 200, 64)
+    choices = NaiveChoices(tile_q=64, tile_kv=128, qk_step=32, pv_step=64)
+    runs = []
+    for overlaps in (True, False):
+        changed = {"epilogue_cycles_per_element": per_element, "epilogue_overlaps": overlaps}
+        cost = OVERLAPPED.model_copy(update=changed)
+        graph = SCHEDULES["naive"].build(problem, choices, {"qk": cost, "pv": cost})
+        runs.append(assert_equal(graph, spec))
+    for overlapped, in_turn in zip(*(run.kernels for run in runs), strict=True):
+        reduced = in_turn.stall_ps[Stall.COMPUTE] - overlapped.stall_ps[Stall.COMPUTE]
+        assert (reduced > 0) == (overlapped.name != "softmax")
+
+
+SHARED_TILE_BYTES = [512, 512, 256]  # 40 rows of 16 numbers in tiles of 16
+
+
+def shared(heads: int) -> TaskGraph:
+    """Y = X + W in tiles, with a matrix of X and Y for every head and one W for all of them."""
+    x, y = (
+        Tensor(name, heads, 40, 16, DType.FP16, role, 16, 16) for name, role in (("X", Role.INPUT), ("Y", Role.OUTPUT))
+    )
+    w = Tensor("W", 1, 40, 16, DType.FP16, Role.INPUT, 16, 16)
+    cta = KernelBuilder("add", grid=[("m", 3), ("head", heads)], warps=1, compute_dtype=DType.FP16)
+    rows, other = cta.buffer("rows", 16, 16), cta.buffer("other", 16, 16)
+    cta.load(x.tile(row="m"), rows)
+    cta.load(w.tile(row="m"), other)
+    cta.do("add", Add(rows, other))
+    cta.store(rows, y.tile(row="m"))
+    return TaskGraph((cta.build(),))
+
+
+@pytest.mark.parametrize("l2_bytes", [None, 1024, 40 << 20])
+@pytest.mark.parametrize("heads", [1, 2, 5])
+def test_every_head_after_the_first_finds_a_shared_tile_in_l2(heads: int, l2_bytes: int | None) -> None:
+    """An L2 that holds all: W crosses HBM once, and other heads hit. Without one, every head reads it from HBM."""
+    (done,) = assert_equal(shared(heads), with_sms(with_l2(A100, l2_bytes), 2)).kernels
+    w_bytes = sum(SHARED_TILE_BYTES)
+    assert 2 * heads * w_bytes == done.l2_hit_bytes + done.hbm_read_bytes
+    if l2_bytes is None:
+        assert 0 == done.l2_hit_bytes
+    elif l2_bytes > 1024:
+        assert (heads - 1) * w_bytes == done.l2_hit_bytes
+
+
+def test_a_shared_tensor_has_the_keys_of_one_matrix() -> None:
+    """Three tiles of W beside three of X and of Y a head; no head reaches beyond them."""
+    graph = shared(5)
+    assert 15 + 3 + 15 == num_keys(graph)
+    lowered = lower(graph.kernels[0], A100.sm, A100.sm.clock_hz, first_keys(graph))
+    (straight,) = lowered.blocks
+    assert [3, 0] == [lowered.accesses[number].head_stride for number in straight.loads]
+
+
 random_costs = st.builds(
     KernelCost,
+    epilogue_cycles_per_element=st.sampled_from([0.0, 0.02, 2.0]),
+    epilogue_overlaps=st.booleans(),
     entry_cycles=st.sampled_from([0.0, 13.0]),
     step_cycles=st.sampled_from([0.0, 5.0]),
     overlap=st.sampled_from([0.0, 0.5, 1.0]),
@@ -261,14 +324,20 @@ random_naive = st.builds(
     tile_kv=tiles,
     stages=st.integers(1, 4),
     pv_tile_q=st.none() | tiles,
+    pv_tile_d=st.none() | tiles,
+    qk_step=st.none() | tiles,
+    pv_step=st.none() | tiles,
     softmax_rows=st.integers(1, 16),
     accumulators=st.sampled_from(["smem", "registers"]),
-    prepare=st.sampled_from([(), ("scale_k", "copy_q", "transpose_k", "copy_v")]),
+    prepare=st.sampled_from([(), ("copy_q", "transpose_k", "copy_v"), ("copy_k", "copy_v")]),
+    score_passes=st.sampled_from([(), ("divide",), ("add_causal_mask",), ("divide", "add_causal_mask")]),
 )
+KERNELS = ("qk", "softmax", "pv", "copy", "transpose", "elementwise", "broadcast", "forward")
 random_attention = st.builds(
-    lambda workload, named: SCHEDULES[named[0]].build(workload, named[1], {}),
+    lambda workload, named, cost: SCHEDULES[named[0]].build(workload, named[1], dict.fromkeys(KERNELS, cost)),
     random_workloads,
     st.tuples(st.sampled_from(["flash1", "flash2"]), random_flash) | st.tuples(st.just("naive"), random_naive),
+    random_costs,
 )
 
 

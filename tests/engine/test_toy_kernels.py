@@ -165,6 +165,35 @@ def test_matrix_efficiency_lengthens_products_only() -> None:
     assert LAUNCH + 2 * MATRIX * CLOCK == latency(TaskGraph((kernel,)))
 
 
+@pytest.mark.parametrize(
+    ("per_element", "overlaps", "clocks"),
+    [
+        (2, False, 2048 + 512),
+        (2, True, 2048),
+        (8, False, 2048 + 2048),
+        (8, True, 2048),
+        (10, False, 2048 + 2560),
+        (10, True, 2560),
+    ],
+)
+def test_an_overlapped_epilogue_costs_what_outlasts_the_main_loop(
+    per_element: int, overlaps: bool, clocks: int
+) -> None:
+    """Two products of 1,024 clocks and 256 numbers to write: their sum, or the longer of the two."""
+    y = Tensor("Y", 1, 16, 16, DType.FP16, Role.OUTPUT, 16, 16)
+    cta = builder()
+    a, s = cta.buffer("a", 16, 16), cta.accumulator("s", 16, 16)
+    cta.do("start", Fill(a, 0.0))
+    cta.do("s = 0", Fill(s, 0.0))
+    with cta.loop("k", 2):
+        cta.do("product", MatMul(a, a, s, accumulate=True))
+    cta.store(s, y.tile())
+    cost = KernelCost(epilogue_cycles_per_element=per_element, epilogue_overlaps=overlaps)
+    run = simulate(TaskGraph((cta.build(cost=cost),)), toy(), NCU)
+    assert clocks * CLOCK == run.kernels[0].stall_ps[Stall.COMPUTE]
+    assert LAUNCH + clocks * CLOCK + 512 * 1_000 + 1 == run.latency_ps
+
+
 def test_a_step_takes_at_least_what_its_busiest_unit_needs() -> None:
     """A softmax declared as nearly free still needs its 256 + 16 exponentials at one a clock."""
     cta = builder()

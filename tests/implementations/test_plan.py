@@ -8,6 +8,7 @@ from gpusim.errors import DoesNotFitError, InputError, ScenarioError, UnknownNam
 from gpusim.implementations import ScheduleRequest, implementations, parse_request, plan
 from gpusim.schedules import SCHEDULES, Choices
 from gpusim.specs import load_gpu
+from gpusim.taskgraph import KernelCost, MatMul
 from gpusim.workloads import AttentionWorkload
 
 A100, H100, CANVAS = load_gpu("a100_sxm4_40gb"), load_gpu("h100_sxm5_80gb"), load_gpu("canvas")
@@ -99,11 +100,44 @@ def test_flash1_takes_wider_blocks_beyond_128_keys(seqlen: int, tile_kv: int) ->
     assert tile_kv == choices("flash1", seqlen=seqlen).tile_kv
 
 
-def test_pytorch_runs_four_passes_before_the_products() -> None:
-    """Scale K, copy Q, transpose K, copy V, then QK, softmax and PV."""
-    graph = plan(parse_request("pytorch_naive", "test"), A100, attention()).graph
-    names = ["scale_k", "copy_q", "transpose_k", "copy_v", "qk", "softmax", "pv"]
-    assert names == [kernel.name for kernel in graph.kernels]
+PREPARED = {
+    None: ["scale_k", "copy_q", "transpose_k", "copy_v"],
+    "fa1_paper": ["scale_k", "copy_q", "transpose_k", "copy_v"],
+    "flash_attn_bench": ["copy_q", "transpose_k", "copy_v"],
+    "xformers_bench": ["copy_q", "copy_k", "copy_v", "scale_q"],
+    "fxmarty": ["copy_q", "transpose_k", "copy_v"],
+}
+MASK = ["mask_fill", "mask_triangle", "mask_cast", "add_mask"]
+
+
+def kernel_names(stack: str | None, **options: object) -> list[str]:
+    """The kernels of eager PyTorch under a software stack."""
+    graph = plan(parse_request("pytorch_naive", "test"), A100, attention(**options), stack).graph
+    return [kernel.name for kernel in graph.kernels]
+
+
+@pytest.mark.parametrize("stack", PREPARED)
+def test_the_pass_list_is_that_of_the_stack(stack: str | None) -> None:
+    """Passes over Q, K and V, then QK, softmax and PV; fxmarty's benchmark divides the scores between them."""
+    divide = ["divide"] if stack == "fxmarty" else []
+    assert [*PREPARED[stack], "qk", *divide, "softmax", "pv"] == kernel_names(stack)
+
+
+@pytest.mark.parametrize("stack", [None, "fa1_paper", "flash_attn_bench", "xformers_bench"])
+def test_a_causal_mask_is_built_and_added_every_call(stack: str | None) -> None:
+    """Filled, cut to a triangle, converted and added, between QK and the softmax."""
+    assert [*PREPARED[stack], "qk", *MASK, "softmax", "pv"] == kernel_names(stack, causal=True)
+
+
+@pytest.mark.parametrize("stack", PREPARED)
+def test_k_is_transposed_except_under_xformers(stack: str | None) -> None:
+    """Where a pass wrote Kᵀ, QK multiplies by it as it is; xformers' GEMM reads K itself, row by row."""
+    graph = plan(parse_request("pytorch_naive", "test"), A100, attention(), stack).graph
+    (qk,) = (kernel for kernel in graph.kernels if kernel.name == "qk")
+    (product,) = (task.op for task in qk.tasks() if isinstance(task.op, MatMul))
+    assert product.transpose_b == (stack == "xformers_bench")
+    k = next(tensor for tensor in qk.loaded() if tensor.name.startswith("K"))
+    assert ((512, 64) if stack == "xformers_bench" else (64, 512)) == (k.rows, k.cols)
 
 
 @pytest.mark.parametrize("name", ["naive", "flash1", "flash2"])
@@ -124,23 +158,67 @@ def test_constants_of_the_real_kernel_do_not_apply_to_canvas() -> None:
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        ({"causal": True}, "a causal mask"),
         ({"dropout": 0.1}, "dropout 0.1"),
         ({"mask": "alibi"}, "mask 'alibi'"),
         ({"window": 256}, "a sliding window"),
         ({"pass": "bwd"}, "pass bwd"),
         ({"pass": "fwd_bwd"}, "pass fwd_bwd"),
         ({"kv_heads": 2}, "grouped K/V heads"),
-        ({"dtype": "fp32"}, "dtype fp32"),
     ],
 )
 @pytest.mark.parametrize("name", implementations())
 def test_what_no_model_covers_is_unsupported_by_name(name: str, options: Mapping[str, object], named: str) -> None:
-    """Nothing is silently ignored: the refusal names the option, and says what to use."""
+    """Nothing is silently ignored: the refusal names the option, and says what to ask for."""
     with pytest.raises(UnsupportedError) as caught:
         plan(parse_request(name, "test"), A100, attention(**options))
     assert named in caught.value.reason
-    assert caught.value.fix.startswith("use ")
+    assert "ask for a forward pass without that" == caught.value.fix
+
+
+@pytest.mark.parametrize("name", implementations())
+def test_a_dtype_without_a_model_is_unsupported(name: str) -> None:
+    """No constants for fp32; the fix lists the formats that have them."""
+    with pytest.raises(UnsupportedError, match="has no model for dtype fp32") as caught:
+        plan(parse_request(name, "test"), A100, attention(dtype="fp32"))
+    assert "use fp16, bf16" == caught.value.fix
+
+
+@pytest.mark.parametrize("name", ["naive", "flash1", "flash2"])
+def test_only_eager_pytorch_has_a_causal_mask(name: str) -> None:
+    """The others have no model of it yet, on real GPUs and on the toy alike."""
+    for spec in (A100, CANVAS):
+        with pytest.raises(UnsupportedError, match="no model yet for a causal mask"):
+            plan(parse_request(name, "test"), spec, attention(8, 4, causal=True))
+
+
+@pytest.mark.parametrize("name", implementations())
+def test_a_causal_mask_of_unequal_lengths_is_unsupported(name: str) -> None:
+    """With N_q ≠ N_k libraries align the triangle to different corners."""
+    with pytest.raises(UnsupportedError, match="a causal mask with seqlen_q ≠ seqlen_k"):
+        plan(parse_request(name, "test"), A100, attention(512, seqlen_k=256, causal=True))
+
+
+@pytest.mark.parametrize(
+    ("written", "gpu", "stack", "said"),
+    [
+        ("pytorch_naive", "canvas", None, "no model yet for a causal mask with accumulators in shared memory"),
+        ("pytorch_naive", "a100_sxm4_40gb", "fxmarty", "score_passes = ['divide'] adds none"),
+        ({"name": "pytorch_naive", "score_passes": []}, "a100_sxm4_40gb", None, "score_passes = [] adds none"),
+    ],
+)
+def test_causal_attention_without_its_mask_is_refused(written: object, gpu: str, stack: str | None, said: str) -> None:
+    """Where no pass would add the mask the graph would compute something else, and take another time."""
+    with pytest.raises(UnsupportedError) as caught:
+        plan(parse_request(written, "test"), load_gpu(gpu), attention(8, 4, causal=True), stack)
+    assert said in caught.value.reason
+
+
+def test_a_mask_nobody_asked_for_is_refused() -> None:
+    """A stated mask pass belongs to a causal workload; with one it runs."""
+    request = parse_request({"name": "pytorch_naive", "score_passes": ["add_causal_mask"]}, "test")
+    with pytest.raises(UnsupportedError, match="adds a causal mask, but the workload is not causal"):
+        plan(request, A100, attention())
+    assert "add_mask" in [kernel.name for kernel in plan(request, A100, attention(causal=True)).graph.kernels]
 
 
 def test_several_uncovered_options_are_named_together() -> None:
@@ -175,11 +253,22 @@ def test_a_table_of_the_a100_is_not_stretched_to_other_sms(name: str, gpu: str, 
     assert f"{name} has no tile table for {architecture} with head_dim 64" == caught.value.reason
 
 
-@pytest.mark.parametrize(("gpu", "cost"), [("a30", 0.081), ("h800_sxm5_80gb", 0.080), ("a10", None), ("l40s", None)])
-def test_constants_go_with_the_sm_they_were_fitted_on(gpu: str, cost: float | None) -> None:
-    """The A30 has the A100's SM and the H800 the H100's; nothing was fitted on 8.6 and 8.9: ideal units."""
+def flash2_cost(gpu: str) -> KernelCost:
+    """Constants of flash2 on a GPU."""
     (kernel,) = plan(parse_request("flash2", "test"), load_gpu(gpu), attention()).graph.kernels
-    assert cost == kernel.cost.softmax_cycles_per_score
+    return kernel.cost
+
+
+@pytest.mark.parametrize(("gpu", "fitted_on"), [("a30", "a100_sxm4_40gb"), ("h800_sxm5_80gb", "h100_sxm5_80gb")])
+def test_constants_go_with_the_sm_they_were_fitted_on(gpu: str, fitted_on: str) -> None:
+    """The A30 has the A100's SM and the H800 the H100's."""
+    assert KernelCost() != flash2_cost(gpu) == flash2_cost(fitted_on)
+
+
+@pytest.mark.parametrize("gpu", ["a10", "l40s"])
+def test_where_nothing_was_fitted_units_are_ideal(gpu: str) -> None:
+    """No constants for compute capabilities 8.6 and 8.9."""
+    assert KernelCost() == flash2_cost(gpu)
 
 
 def test_a_head_dim_beyond_the_table_is_unsupported() -> None:
@@ -201,7 +290,10 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
     """Nothing falls back to another schedule."""
     with pytest.raises(UnknownNameError) as caught:
         parse_request("flash9", "here")
-    assert "schedule: 'flash9' is not known; choose one of: naive, pytorch_naive, flash1, flash2" == str(caught.value)
+    assert (
+        "schedule: 'flash9' is not known; choose one of: naive, pytorch_naive, megatron_fused_softmax, flash1, flash2"
+        == str(caught.value)
+    )
 
 
 @pytest.mark.parametrize(
@@ -209,7 +301,7 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
     [
         ("flash1@1999", "flash1 has no version '1999'; it knows 2022-05, 2022-12"),
         ("flash2@2023", "flash2 has no version '2023'; it has one version; leave @ out"),
-        ({"tile_q": 4}, "needs a name, one of naive, pytorch_naive, flash1, flash2"),
+        ({"tile_q": 4}, "needs a name, one of naive, pytorch_naive, megatron_fused_softmax, flash1, flash2"),
         ({"name": 5}, "needs a name"),
         (7, "got 7, expected a name or a mapping with a name"),
         ({"name": "flash2", "tile_q": 0}, "schedule flash2, tile_q: got 0, expected a whole number greater than 0"),
@@ -244,7 +336,7 @@ def test_an_accumulator_size_of_zero_is_refused_like_any_other() -> None:
 
 @pytest.mark.parametrize("name", implementations())
 def test_choices_belong_to_the_schedule(name: str) -> None:
-    """Every table key is a choice of its schedule, so no row is dead."""
+    """Every table key is a choice of its schedule, or has the library pick its tiles, so no row is dead."""
     implementation = implementations()[name]
-    known = set(SCHEDULES[implementation.schedule].choices.model_fields)
+    known = {"gemm_tiles"} | set(SCHEDULES[implementation.schedule].choices.model_fields)
     assert {key for row in implementation.tiles for key in row.choices} <= known

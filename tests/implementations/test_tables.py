@@ -18,8 +18,9 @@ WORKLOAD = AttentionWorkload(batch=1, heads=1, seqlen_q=64, seqlen_k=64, head_di
 
 def implementation(tiles: list[dict[str, object]], costs: list[dict[str, object]]) -> Implementation:
     """An implementation with these tables."""
-    head = {"name": "mine", "schedule": "flash2", "summary": "", "versions": [], "fitted_to": [], "dtypes": ["fp16"]}
-    return Implementation.model_validate(head | {"tiles": tiles, "costs": costs})
+    head = {"name": "mine", "schedule": "flash2", "summary": "", "versions": [], "fitted_to": []}
+    covers = {"dtypes": ["fp16"], "masks": []}
+    return Implementation.model_validate(head | covers | {"tiles": tiles, "costs": costs})
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -40,9 +41,10 @@ def test_every_tile_row_has_a_source(name: str) -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_fitted_constants_name_what_they_were_fitted_to(name: str) -> None:
-    """An implementation with fitted constants lists measured files; one without lists none."""
+    """An implementation with fitted constants lists measured files, or its base does; one without lists none."""
     kinds = {constant.kind for row in ALL[name].costs for constant in row.constants.values()}
-    assert ("fitted" in kinds) == bool(ALL[name].fitted_to)
+    fitted_to = [file for source in (name, ALL[name].base) if source for file in ALL[source].fitted_to]
+    assert ("fitted" in kinds) == bool(fitted_to)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -78,6 +80,33 @@ def test_ranges_are_inclusive(head_dim: int, holds: bool) -> None:
     """[32, 64] holds at 32 and at 64 and not beside them."""
     mine = implementation([{"when": {"head_dim": [32, 64]}, "choices": {"tile_q": 1}, "source": "s"}], [])
     assert holds == bool(mine.choices(A100, WORKLOAD.model_copy(update={"head_dim": head_dim})))
+
+
+@pytest.mark.parametrize(
+    ("when", "holding"),
+    [
+        ({"stack": ["mine", "yours"]}, [("mine", False), ("mine", True), ("yours", False), ("yours", True)]),
+        ({"causal": True}, [(None, True), ("mine", True), ("yours", True)]),
+        ({"causal": False}, [(None, False), ("mine", False), ("yours", False)]),
+        ({"stack": ["mine"], "causal": True}, [("mine", True)]),
+    ],
+)
+def test_a_row_may_be_for_a_stack_or_a_mask(when: dict[str, object], holding: list[tuple[str | None, bool]]) -> None:
+    """Of three stacks, none among them, causal and not: a row that names a stack never holds without one."""
+    mine = implementation([{"when": when, "choices": {"tile_q": 1}, "source": "s"}], [])
+    held = [
+        (stack, causal)
+        for stack in (None, "mine", "yours")
+        for causal in (False, True)
+        if mine.choices(A100, WORKLOAD.model_copy(update={"causal": causal}), stack)
+    ]
+    assert holding == held
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_constants_do_not_depend_on_the_stack(name: str) -> None:
+    """A stack changes which passes run, not how long one takes; a cost row for a stack would never hold."""
+    assert [None] * len(ALL[name].costs) == [row.when.stack for row in ALL[name].costs]
 
 
 def test_costs_merge_kernel_by_kernel() -> None:

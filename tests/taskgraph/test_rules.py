@@ -1,5 +1,7 @@
 """Each legality rule refuses the graph that breaks it, and says where."""
 
+from dataclasses import replace
+
 import pytest
 
 from gpusim.dtypes import DType
@@ -192,13 +194,32 @@ def test_a_buffer_name_means_one_buffer() -> None:
     assert any("bad" in problem and "tile" in problem for problem in problems(cta.build()))
 
 
-def test_the_grid_has_as_many_heads_as_its_tensors() -> None:
-    """Three heads of CTAs on tensors of one matrix."""
-    cta = builder(grid=[("head", 3)])
+def copied_by_three_heads(src_heads: int, dst_heads: int) -> Kernel:
+    """A kernel of three heads that copies tensors of these many matrices."""
+    cta = builder(grid=[("m", 2), ("head", 3)])
     tile = cta.buffer("tile", 4, 4)
-    cta.load(X.tile(), tile)
-    cta.store(tile, Y.tile())
-    assert any("bad" in problem and "head" in problem for problem in problems(cta.build()))
+    cta.load(replace(X, heads=src_heads).tile(row="m"), tile)
+    cta.store(tile, replace(Y, heads=dst_heads).tile(row="m"))
+    return cta.build()
+
+
+@pytest.mark.parametrize("src_heads", [1, 3])
+def test_one_matrix_may_be_read_by_every_head(src_heads: int) -> None:
+    """Three heads of CTAs read a matrix each, or all the same one."""
+    check_graph(TaskGraph((copied_by_three_heads(src_heads, 3),)))
+
+
+@pytest.mark.parametrize(
+    ("src_heads", "dst_heads", "problem"),
+    [
+        (2, 3, "bad, load X: the grid has 3 heads, but X has 2"),
+        (3, 2, "bad, store Y: the grid has 3 heads, but Y has 2"),
+        (3, 1, "bad, store Y: the grid has 3 heads, but Y has 1"),
+    ],
+)
+def test_the_grid_has_as_many_heads_as_its_tensors(src_heads: int, dst_heads: int, problem: str) -> None:
+    """Neither fewer nor more; a matrix that three heads write would hold whichever came last."""
+    assert [problem] == problems(copied_by_three_heads(src_heads, dst_heads))
 
 
 def test_all_problems_arrive_together() -> None:

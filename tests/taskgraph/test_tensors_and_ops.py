@@ -4,9 +4,11 @@ import pytest
 
 from gpusim.dtypes import DType
 from gpusim.taskgraph import (
+    Add,
     Buffer,
     Copy,
     Fill,
+    KeepAboveDiagonal,
     Load,
     LogSumExp,
     MatMul,
@@ -73,6 +75,8 @@ def test_a_buffer_counts_its_stages_or_the_rows_it_really_holds() -> None:
         (Normalise(OUT, L), 0, 0, 24),
         (Scale(Q, 2.0), 0, 0, 20),
         (Copy(Q, buffer("T", 5, 4), transpose=True), 0, 0, 20),
+        (Add(Q, buffer("R", 4, 5)), 0, 0, 20),
+        (KeepAboveDiagonal(buffer("R", 4, 3), RAGGED.tile()), 0, 0, 12),
         (LogSumExp(M, L, buffer("lse", 4, 1)), 0, 0, 4),
         (Load(RAGGED.tile(), buffer("R", 4, 3)), 0, 0, 0),
         (Store(buffer("R", 4, 3), RAGGED.tile()), 0, 0, 0),
@@ -94,6 +98,8 @@ def test_work_of_an_operation(op: Op, flops: int, exps: int, fp32_ops: float) ->
         (Rescale(OUT, ALPHA), (OUT, ALPHA), (OUT,)),
         (Fill(OUT, 0.0), (), (OUT,)),
         (Normalise(OUT, L), (OUT, L), (OUT,)),
+        (Add(OUT, S), (OUT, S), (OUT,)),
+        (KeepAboveDiagonal(S, RAGGED.tile()), (S,), (S,)),
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, tuple) else "",
 )
