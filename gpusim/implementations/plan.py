@@ -14,7 +14,7 @@ from gpusim.analytic import check_fits
 from gpusim.errors import DoesNotFitError, ScenarioError, UnknownNameError, UnsupportedError
 from gpusim.implementations.gemm_planner import GemmShape, GemmTile, quickest_tile
 from gpusim.implementations.table import Implementation, implementations
-from gpusim.schedules import SCHEDULES, Choices, NaiveChoices, Schedule
+from gpusim.schedules import MASK_PASSES, SCHEDULES, Choices, NaiveChoices, Schedule
 from gpusim.specs import GpuSpec
 from gpusim.strict_yaml import problems_from
 from gpusim.taskgraph import KernelCost, TaskGraph
@@ -132,7 +132,7 @@ def _check_supported(workload: AttentionWorkload, implementation: Implementation
             ("a causal mask", workload.causal and "causal" not in implementation.masks),
             ("a causal mask with seqlen_q ≠ seqlen_k", workload.causal and workload.seqlen_q != workload.seqlen_k),
             (f"dropout {workload.dropout:g}", workload.dropout > 0),
-            (f"mask '{workload.mask}'", workload.mask != "none"),
+            (f"mask '{workload.mask}'", workload.mask not in ("none", *implementation.masks)),
             ("a sliding window", workload.window is not None),
             ("grouped K/V heads (kv_heads below heads)", workload.kv_heads != workload.heads),
         )
@@ -147,21 +147,28 @@ def _check_supported(workload: AttentionWorkload, implementation: Implementation
 
 def _check_masked(choices: Choices, workload: AttentionWorkload) -> None:
     """Eager attention masks in a pass of its own; one left out, or one nobody asked for, would be another answer."""
-    if not isinstance(choices, NaiveChoices) or choices.adds_causal_mask == workload.causal:
+    if not isinstance(choices, NaiveChoices):
         return
-    if choices.adds_causal_mask:
-        raise UnsupportedError(
-            "score_passes adds a causal mask, but the workload is not causal",
-            "set causal: true, or leave add_causal_mask out",
-        )
-    if choices.accumulators == "smem":
-        raise UnsupportedError(
-            "no model yet for a causal mask with accumulators in shared memory", "ask for a forward pass without that"
-        )
-    raise UnsupportedError(
-        f"a causal mask, but score_passes = {list(choices.score_passes)} adds none",
-        "add add_causal_mask to score_passes, or ask for a forward pass without causal",
-    )
+    asked = [
+        mask for mask, is_asked in (("causal", workload.causal), ("padding", workload.mask == "padding")) if is_asked
+    ]
+    for mask in choices.masks:
+        if mask not in asked:
+            raise UnsupportedError(
+                f"score_passes = {list(choices.score_passes)} masks, but the workload has no {mask} mask",
+                f"leave {MASK_PASSES[mask]} out, or ask for the mask",
+            )
+    for mask in asked:
+        if mask not in choices.masks and choices.accumulators == "smem":
+            raise UnsupportedError(
+                f"no model yet for a {mask} mask with accumulators in shared memory",
+                "ask for a forward pass without that",
+            )
+        if mask not in choices.masks:
+            raise UnsupportedError(
+                f"a {mask} mask, but score_passes = {list(choices.score_passes)} adds none",
+                f"add {MASK_PASSES[mask]} to score_passes, or ask for a forward pass without the mask",
+            )
 
 
 def _choices(

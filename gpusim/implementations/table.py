@@ -33,6 +33,7 @@ class When(BaseModel):
     compute_capability: list[str] | None = None
     stack: list[str] | None = None
     causal: bool | None = None
+    mask: str | None = None
     head_dim: Range | None = Field(default=None, strict=False)
     seqlen_k: Range | None = Field(default=None, strict=False)
 
@@ -43,6 +44,7 @@ class When(BaseModel):
             and (self.compute_capability is None or spec.compute_capability in self.compute_capability)
             and (self.stack is None or stack in self.stack)
             and self.causal in (None, workload.causal)
+            and self.mask in (None, workload.mask)
             and _within(workload.head_dim, self.head_dim)
             and _within(workload.seqlen_k, self.seqlen_k)
         )
@@ -94,7 +96,7 @@ class Implementation(BaseModel):
     versions: list[str]
     fitted_to: list[str]
     dtypes: list[Annotated[DType, Field(strict=False)]]
-    masks: list[Literal["causal"]]
+    masks: list[Literal["causal", "padding"]]
     tiles: list[TileRow]
     costs: list[CostRow]
 

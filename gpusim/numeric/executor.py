@@ -45,6 +45,7 @@ from gpusim.workloads import AttentionWorkload
 
 Array = npt.NDArray[Any]
 Precision = Literal["float64", "storage"]
+PADDED_KEYS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,11 @@ class Rescaling:
 
 
 def inputs_for(workload: AttentionWorkload, seed: int, precision: Precision = "float64") -> dict[str, Array]:
-    """Standard normal Q, K and V, each (batch · heads, N, d), rounded to the workload's format if "storage"."""
+    """Standard normal Q, K and V, each (batch · heads, N, d), rounded to the workload's format if "storage".
+
+    With a padding mask also "key_mask", (batch · heads, 1, seqlen_k): sequences are up to 20 keys short, as in the
+    FlashAttention-1 benchmark.
+    """
     generator = np.random.default_rng(seed)
     heads = workload.batch * workload.heads
     shapes = {
@@ -68,7 +73,18 @@ def inputs_for(workload: AttentionWorkload, seed: int, precision: Precision = "f
         "V": (heads, workload.seqlen_k, workload.head_dim_v),
     }
     dtype = _storage_type(workload.dtype, precision)
-    return {name: generator.standard_normal(shape).astype(dtype) for name, shape in shapes.items()}
+    inputs = {name: generator.standard_normal(shape).astype(dtype) for name, shape in shapes.items()}
+    if workload.mask == "padding":
+        inputs["key_mask"] = _padding(workload, generator).astype(dtype)
+    return inputs
+
+
+def _padding(workload: AttentionWorkload, generator: np.random.Generator) -> Array:
+    """0 for keys and −∞ for padding, up to 20 keys of each sequence; the same for all heads of a batch entry."""
+    n_k = workload.seqlen_k
+    lengths = generator.integers(max(1, n_k - PADDED_KEYS), n_k + 1, workload.batch)
+    rows = np.where(np.arange(n_k) < lengths[:, None], 0.0, -np.inf)
+    return np.repeat(rows[:, None, :], workload.heads, axis=0)
 
 
 def execute(

@@ -8,9 +8,11 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 
-def attention_reference(q: Array, k: Array, v: Array) -> Array:
-    """softmax(Q Kᵀ / √d) V in float64. Shapes (heads, N, d); returns (heads, Nq, d_v)."""
+def attention_reference(q: Array, k: Array, v: Array, bias: Array | None = None) -> Array:
+    """softmax(Q Kᵀ / √d + bias) V in float64. Shapes (heads, N, d); `bias` broadcasts to (heads, Nq, Nk)."""
     scores = _scores(q, k)
+    if bias is not None:
+        scores = scores + bias.astype(np.float64)
     weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
     return np.asarray(weights / weights.sum(axis=-1, keepdims=True) @ v.astype(np.float64))
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from gpusim.schedules import flash1, flash2, naive
-from gpusim.schedules.choices import FlashChoices, NaiveChoices
+from gpusim.schedules.choices import MASK_PASSES, FlashChoices, NaiveChoices
 from gpusim.taskgraph import KernelCost, TaskGraph
 from gpusim.workloads import AttentionWorkload
 
@@ -55,4 +55,4 @@ SCHEDULES: dict[str, Schedule] = {
     )
 }
 
-__all__ = ["SCHEDULES", "Choices", "FlashChoices", "NaiveChoices", "Schedule"]
+__all__ = ["MASK_PASSES", "SCHEDULES", "Choices", "FlashChoices", "NaiveChoices", "Schedule"]

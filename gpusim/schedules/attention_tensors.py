@@ -35,6 +35,14 @@ def output(workload: AttentionWorkload, tile_rows: int, tile_cols: int | None = 
     return matrix("O", workload, (workload.seqlen_q, d), Role.OUTPUT, (tile_rows, tile_cols or d))
 
 
+def key_mask(workload: AttentionWorkload, tile_cols: int) -> Tensor:
+    """What is added to every row of scores, (batch · heads, 1, seqlen_k): 0 for a key, −∞ for padding.
+
+    Frameworks hold one byte a key and batch entry instead; beside the scores neither counts.
+    """
+    return matrix("key_mask", workload, (1, workload.seqlen_k), Role.INPUT, (1, tile_cols))
+
+
 def row_values(name: str, workload: AttentionWorkload, dtype: DType, role: Role, tile_rows: int) -> Tensor:
     """One number a query row, (batch · heads, seqlen_q, 1)."""
     return Tensor(name, workload.batch * workload.heads, workload.seqlen_q, 1, dtype, role, tile_rows, 1)

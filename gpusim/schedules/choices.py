@@ -31,7 +31,8 @@ class FlashChoices(BaseModel):
     ctas_per_sm: PositiveWhole | None = None
 
 
-ScorePass = Literal["divide", "add_causal_mask"]
+ScorePass = Literal["divide", "add_causal_mask", "mask_keys"]
+MASK_PASSES: dict[str, ScorePass] = {"causal": "add_causal_mask", "padding": "mask_keys"}
 PreparePass = Literal["copy_q", "copy_k", "copy_v", "transpose_k", "scale_q", "scale_k"]
 
 
@@ -71,9 +72,11 @@ class NaiveChoices(BaseModel):
         return tuple(name for name in (*self.prepare, *self.score_passes) if name.startswith(("scale", "divide")))
 
     @property
-    def adds_causal_mask(self) -> bool:
-        """Whether scores above the diagonal are masked; with accumulators in smem no pass runs over the scores."""
-        return self.accumulators == "registers" and "add_causal_mask" in self.score_passes
+    def masks(self) -> tuple[str, ...]:
+        """Masks that are put on the scores; with accumulators in smem no pass runs over them."""
+        if self.accumulators == "smem":
+            return ()
+        return tuple(mask for mask, name in MASK_PASSES.items() if name in self.score_passes)
 
     @model_validator(mode="after")
     def _scale_once(self) -> Self:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from gpusim.dtypes import DType
-from gpusim.schedules.attention_tensors import keys, matrix, output, queries, softmax_scale, values
+from gpusim.schedules.attention_tensors import key_mask, keys, matrix, output, queries, softmax_scale, values
 from gpusim.schedules.choices import NaiveChoices, ScorePass
 from gpusim.schedules.gemm import stationary_gemm, tiled_gemm
 from gpusim.schedules.rowwise import (
@@ -115,6 +115,9 @@ def _score_passes(
         if name == "divide":
             scale = softmax_scale(workload)
             kernels.append(copy_pass("divide", scores, following, scale=scale, cost=costs.get("elementwise")))
+        elif name == "mask_keys":
+            keys_mask = key_mask(workload, scores.tile_cols)
+            kernels.append(add_pass("mask_keys", scores, keys_mask, following, cost=costs.get("broadcast")))
         else:
             mask = _mask_tensor("mask", scores, workload.dtype)
             kernels.extend(_mask_kernels(mask, costs))

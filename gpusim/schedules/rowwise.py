@@ -100,12 +100,12 @@ def triangle_pass(name: str, src: Tensor, dst: Tensor, *, cost: KernelCost | Non
 
 
 def add_pass(name: str, src: Tensor, addend: Tensor, dst: Tensor, *, cost: KernelCost | None) -> Kernel:
-    """dst = src + addend, where `addend` may be one matrix for all heads."""
+    """dst = src + addend, where `addend` may be one matrix for all heads, or one row for all rows."""
     cta = _pass(name, src)
-    shape = (src.tile_rows, src.col_tiles * src.tile_cols)
-    rows, other = _streamed(cta, "rows", shape), _streamed(cta, "addend", shape)
+    cols = src.col_tiles * src.tile_cols
+    rows, other = _streamed(cta, "rows", (src.tile_rows, cols)), _streamed(cta, "addend", (addend.tile_rows, cols))
     cta.load(_row(src), rows)
-    cta.load(_row(addend), other)
+    cta.load(_row(addend) if addend.rows > 1 else addend.tile(col_tiles=addend.col_tiles), other)
     cta.do("add", Add(rows, other))
     cta.store(rows, _row(dst))
     return cta.build(cost=cost, ctas_per_sm=GROUPS_PER_SM)

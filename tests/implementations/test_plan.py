@@ -216,9 +216,19 @@ def test_causal_attention_without_its_mask_is_refused(written: object, gpu: str,
 def test_a_mask_nobody_asked_for_is_refused() -> None:
     """A stated mask pass belongs to a causal workload; with one it runs."""
     request = parse_request({"name": "pytorch_naive", "score_passes": ["add_causal_mask"]}, "test")
-    with pytest.raises(UnsupportedError, match="adds a causal mask, but the workload is not causal"):
+    with pytest.raises(UnsupportedError, match="masks, but the workload has no causal mask"):
         plan(request, A100, attention())
     assert "add_mask" in [kernel.name for kernel in plan(request, A100, attention(causal=True)).graph.kernels]
+
+
+def test_eager_attention_masks_padding_in_a_pass_of_its_own() -> None:
+    """The pass stands between QKᵀ and the softmax; a fused kernel has no model for it."""
+    names = [
+        k.name for k in plan(parse_request("pytorch_naive", "test"), A100, attention(mask="padding")).graph.kernels
+    ]
+    assert ["qk", "mask_keys", "softmax", "pv"] == names[-4:]
+    with pytest.raises(UnsupportedError, match="mask 'padding'"):
+        plan(parse_request("megatron_fused_softmax", "test"), A100, attention(mask="padding"))
 
 
 def test_several_uncovered_options_are_named_together() -> None:

@@ -116,3 +116,28 @@ def test_storage_precision_errs_by_its_roundings(passes: str, causal: bool, dtyp
     error = np.abs(output - torch_attention(inputs, causal=causal))
     assert 0 < error.max()
     assert (error <= rounding_bound(inputs, dtype)).all()
+
+
+@pytest.mark.parametrize("passes", PASSES)
+def test_padded_keys_do_not_count(passes: str) -> None:
+    """A padding mask equals PyTorch's attention with the same additive mask, in any legal order; three sequences."""
+    shape = {"batch": 3, "heads": 2, "seqlen_q": 13, "seqlen_k": 30, "head_dim": 8}
+    problem = AttentionWorkload.model_validate(shape | {"mask": "padding"})
+    inputs = inputs_for(problem, seed=4)
+    listed = dict(PASSES[passes])
+    listed["score_passes"] = (*listed.get("score_passes", ()), "mask_keys")
+    choices = NaiveChoices.model_validate({"tile_q": 8, "tile_kv": 4, "softmax_rows": 4} | listed)
+    graph = SCHEDULES["naive"].build(problem, choices, {})
+    q, k, v, mask = (torch.from_numpy(inputs[name]) for name in ("Q", "K", "V", "key_mask"))
+    expected = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask).numpy()
+    for rng in (None, random.Random(1), random.Random(2)):
+        np.testing.assert_allclose(execute(graph, inputs, rng=rng)["O"], expected, rtol=0, atol=1e-12)
+
+
+def test_padding_leaves_out_at_most_20_keys_and_never_all() -> None:
+    """As the FlashAttention-1 benchmark draws its lengths: N − 20 to N, the same for the heads of a batch entry."""
+    shape = {"batch": 50, "heads": 2, "seqlen_q": 4, "seqlen_k": 30, "head_dim": 4, "mask": "padding"}
+    mask = inputs_for(AttentionWorkload.model_validate(shape), seed=0)["key_mask"]
+    kept = (mask[:, 0, :] == 0).sum(axis=1)
+    assert 10 <= kept.min() <= kept.max() <= 30
+    np.testing.assert_array_equal(mask[0::2], mask[1::2])
