@@ -1,4 +1,8 @@
-"""Commands of a checkout: `python -m validation accuracy` renews the table of errors in validation/README.md."""
+"""Commands of a checkout.
+
+`python -m validation accuracy` renews the table of errors in README.md, `python -m validation golden` the list of kept
+latencies in golden.csv.
+"""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -9,6 +13,7 @@ import typer
 from gpusim.compare import Comparison, ErrorFigures, SeriesFigures, compare
 from gpusim.measured import find_measured, measured_names
 from gpusim.report import write_whole
+from validation.golden import GOLDEN, golden_rows, golden_text
 
 README = Path(__file__).parent / "README.md"
 BEGIN, END = "<!-- errors: begin -->", "<!-- errors: end -->"
@@ -44,6 +49,13 @@ def accuracy(workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 2
     table = "\n".join(_lines(done))
     write_whole(README, f"{head}{BEGIN}\n\n{table}\n\n{END}{tail}")
     print(table)
+
+
+@app.command()
+def golden() -> None:
+    """Simulate the points of golden.csv and write down what they give now."""
+    write_whole(GOLDEN, golden_text([row.simulated() for row in golden_rows()]))
+    print(GOLDEN.read_text(encoding="utf-8"), end="")
 
 
 def _lines(done: Comparison) -> Iterator[str]:
