@@ -14,7 +14,6 @@ from gpusim.schedules import SCHEDULES, FlashChoices
 from gpusim.specs import GpuSpec
 from gpusim.workloads import AttentionWorkload
 
-FLASH_SCHEDULES = ("flash1", "flash2")
 DEFAULT_TILES = (16, 32, 64, 128, 256)
 DEFAULT_WARPS = (4, 8)
 DEFAULT_STAGES = (1, 2)

@@ -1,6 +1,7 @@
 """Units and the one conversion rule: simulated time is integer picoseconds, rounded once per duration.
 
-1 GB = 10**9 bytes and 1 GiB = 2**30 bytes. Durations round up, so nothing is ever faster than its rate allows.
+Sizes count in powers of two here; vendors' GB are 10**9 bytes. Durations round up, so nothing is ever faster than its
+rate allows.
 """
 
 import math
@@ -8,10 +9,7 @@ import math
 KIB = 1 << 10
 MIB = 1 << 20
 GIB = 1 << 30
-GB = 10**9
-TB = 10**12
 PS_PER_NS = 10**3
-PS_PER_US = 10**6
 PS_PER_MS = 10**9
 PS_PER_S = 10**12
 

@@ -131,10 +131,6 @@ class AliasTable:
         """The first entry whose text the source cell contains."""
         return next((source for source in self.sources if source.contains in text), None)
 
-    def kind_columns(self) -> frozenset[str]:
-        """Every column that marks a row of another kind."""
-        return frozenset(column for kind in self.kinds for column in kind.columns)
-
 
 def fold(word: str) -> str:
     """A spelling without case, and with `_`, `-` and blanks alike; a leading vendor name is dropped."""

@@ -137,7 +137,6 @@ class _Memory:
 
     def __init__(self, graph: TaskGraph, inputs: Mapping[str, Array], precision: Precision) -> None:
         self._graph = graph
-        self._precision: Precision = precision
         self._arrays: dict[str, Array] = {}
         for tensor in graph.tensors():
             shape = (tensor.heads, tensor.rows, tensor.cols)

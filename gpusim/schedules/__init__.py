@@ -5,16 +5,14 @@ limits at most, never simulated time. Start with `flash2.py`; `naive.py` shows s
 loops.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from gpusim.schedules import flash1, flash2, naive
 from gpusim.schedules.choices import MASK_PASSES, FlashChoices, NaiveChoices
-from gpusim.taskgraph import KernelCost, TaskGraph
-from gpusim.workloads import AttentionWorkload
+from gpusim.taskgraph import TaskGraph
 
 Choices = FlashChoices | NaiveChoices
-Build = Callable[[AttentionWorkload, Choices, Mapping[str, KernelCost]], TaskGraph]
 
 
 @dataclass(frozen=True, slots=True)

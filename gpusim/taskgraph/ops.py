@@ -5,7 +5,7 @@ of the softmax are those of the FlashAttention forward inner loop: a maximum, a 
 a conversion a score. Time is not here.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from gpusim.taskgraph.tensors import Buffer, Tile
 
@@ -156,7 +156,6 @@ class Work:
     flops: int = 0
     exps: int = 0
     fp32_ops: float = 0.0
-    smem_read_bytes: int = field(default=0)
 
 
 def reads(op: Op) -> tuple[Buffer, ...]:
