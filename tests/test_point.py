@@ -97,7 +97,6 @@ def test_waiting_for_the_host_is_launch_time() -> None:
         {"mask": "alibi"},
         {"window": 64},
         {"pass": "bwd"},
-        {"kv_heads": 2},
         {"dtype": "fp32"},
     ],
     ids=str,

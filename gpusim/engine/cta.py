@@ -195,7 +195,7 @@ class CtaSlot:
             self._machine.memory,
             self._env.now,
             self._sm,
-            table.base + indices[table.head_slot] * table.head_stride,
+            table.base + indices[table.head_slot] // table.heads_per_matrix * table.head_stride,
             table.offsets,
             table.sizes,
             table.begin[block],
@@ -211,7 +211,7 @@ class CtaSlot:
         accepted = write_tiles(
             self._machine.memory,
             self._env.now,
-            table.base + indices[table.head_slot] * table.head_stride,
+            table.base + indices[table.head_slot] // table.heads_per_matrix * table.head_stride,
             table.offsets,
             table.sizes,
             table.begin[block],

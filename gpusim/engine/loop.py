@@ -19,6 +19,7 @@ from gpusim.engine.tables import (
     ACCESS_FIRST_ROW,
     ACCESS_HEAD_SLOT,
     ACCESS_HEAD_STRIDE,
+    ACCESS_HEADS_PER_MATRIX,
     ACCESS_ROW_SLOT,
     AFTER,
     END_LOAD,
@@ -130,7 +131,8 @@ def first_key(tables: Tables, slots: Slots, slot: int, access: int) -> int:
     """Key of the first tile of the matrix that an access reads or writes."""
     at = tables.accesses
     head = slots.indices[slot, at[access, ACCESS_HEAD_SLOT]]
-    key: int = at[access, ACCESS_BASE] + head * at[access, ACCESS_HEAD_STRIDE]
+    matrix = head // at[access, ACCESS_HEADS_PER_MATRIX]
+    key: int = at[access, ACCESS_BASE] + matrix * at[access, ACCESS_HEAD_STRIDE]
     return key
 
 

@@ -44,12 +44,13 @@ class AccessTable:
     """The tiles that one load or store touches at each block of its tensor.
 
     For index values `indices`, block = (indices[row_slot] + first_row) · col_blocks + indices[col_slot] + first_col.
-    Its tiles are numbers begin[block] to begin[block + 1], with keys base + indices[head_slot] · head_stride +
-    offsets[i] and sizes[i] bytes, total[block] together.
+    Its tiles are numbers begin[block] to begin[block + 1], with keys base + ⌊indices[head_slot] / heads_per_matrix⌋ ·
+    head_stride + offsets[i] and sizes[i] bytes, total[block] together.
     """
 
     base: int
     head_slot: int
+    heads_per_matrix: int
     head_stride: int
     row_slot: int
     first_row: int
@@ -62,7 +63,7 @@ class AccessTable:
     sizes: list[int]
 
 
-def access_table(tile: Tile, base: int, slots: dict[str, int]) -> AccessTable:
+def access_table(tile: Tile, base: int, slots: dict[str, int], grid_heads: int) -> AccessTable:
     """The table of one tile address; `base` is its tensor's first cache key, `slots` numbers the indices."""
     tensor = tile.tensor
     rows, cols = np.arange(tensor.row_tiles), np.arange(tensor.col_tiles)
@@ -77,7 +78,8 @@ def access_table(tile: Tile, base: int, slots: dict[str, int]) -> AccessTable:
     return AccessTable(
         base=base,
         head_slot=slots[HEAD],
-        head_stride=tensor.row_tiles * tensor.col_tiles if tensor.heads > 1 else 0,
+        heads_per_matrix=tensor.heads_per_matrix(grid_heads),
+        head_stride=tensor.row_tiles * tensor.col_tiles,
         row_slot=slots[tile.row] if isinstance(tile.row, str) else ZERO,
         first_row=0 if isinstance(tile.row, str) else tile.row,
         col_slot=slots[tile.col] if isinstance(tile.col, str) else ZERO,
@@ -256,7 +258,8 @@ class _Lowering:
         """Number of the access table of a tile address."""
         if tile not in self._numbers:
             self._numbers[tile] = len(self._accesses)
-            self._accesses.append(access_table(tile, self._bases[tile.tensor.name], self._slots))
+            base, heads = self._bases[tile.tensor.name], self._trips[HEAD]
+            self._accesses.append(access_table(tile, base, self._slots, heads))
         return self._numbers[tile]
 
     def _ps(self, cycles: float) -> int:

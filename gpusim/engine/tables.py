@@ -46,6 +46,7 @@ LOAD_ACCESS, LOAD_STAGES, LOAD_READY, LOAD_COLUMNS = range(4)
 (
     ACCESS_BASE,
     ACCESS_HEAD_SLOT,
+    ACCESS_HEADS_PER_MATRIX,
     ACCESS_HEAD_STRIDE,
     ACCESS_ROW_SLOT,
     ACCESS_FIRST_ROW,
@@ -54,7 +55,7 @@ LOAD_ACCESS, LOAD_STAGES, LOAD_READY, LOAD_COLUMNS = range(4)
     ACCESS_COL_BLOCKS,
     ACCESS_FIRST_BLOCK,
     ACCESS_COLUMNS,
-) = range(10)
+) = range(11)
 
 
 class Tables(NamedTuple):
@@ -160,8 +161,8 @@ class _Flattener:
     def _access_tables(self) -> tuple[Ints, Ints, Ints, Ints, Ints]:
         rows, begins, totals, num_tiles, num_blocks = [], [], [], 0, 0
         for table in self._lowered.accesses:
-            rows.append([table.base, table.head_slot, table.head_stride, table.row_slot, table.first_row])
-            rows[-1] += [table.col_slot, table.first_col, table.col_blocks, num_blocks]
+            rows.append([table.base, table.head_slot, table.heads_per_matrix, table.head_stride])
+            rows[-1] += [table.row_slot, table.first_row, table.col_slot, table.first_col, table.col_blocks, num_blocks]
             begins.append(np.array(table.begin, dtype=np.int64) + num_tiles)
             totals.append(np.array([*table.total, 0], dtype=np.int64))
             num_tiles += len(table.offsets)

@@ -125,6 +125,7 @@ def plan(request: ScheduleRequest, spec: GpuSpec, workload: AttentionWorkload, s
 
 
 def _check_supported(workload: AttentionWorkload, implementation: Implementation) -> None:
+    is_grouped = workload.kv_heads != workload.heads
     missing = [
         what
         for what, is_asked in (
@@ -134,7 +135,7 @@ def _check_supported(workload: AttentionWorkload, implementation: Implementation
             (f"dropout {workload.dropout:g}", workload.dropout > 0),
             (f"mask '{workload.mask}'", workload.mask not in ("none", *implementation.masks)),
             ("a sliding window", workload.window is not None),
-            ("grouped K/V heads (kv_heads below heads)", workload.kv_heads != workload.heads),
+            ("grouped K/V heads (kv_heads below heads)", is_grouped and not implementation.grouped_kv_heads),
         )
         if is_asked
     ]

@@ -97,6 +97,7 @@ class Implementation(BaseModel):
     fitted_to: list[str]
     dtypes: list[Annotated[DType, Field(strict=False)]]
     masks: list[Literal["causal", "padding"]]
+    grouped_kv_heads: bool
     tiles: list[TileRow]
     costs: list[CostRow]
 

@@ -60,17 +60,17 @@ class Rescaling:
 
 
 def inputs_for(workload: AttentionWorkload, seed: int, precision: Precision = "float64") -> dict[str, Array]:
-    """Standard normal Q, K and V, each (batch · heads, N, d), rounded to the workload's format if "storage".
+    """Standard normal Q, K and V, each (batch · its heads, N, d), rounded to the workload's format if "storage".
 
     With a padding mask also "key_mask", (batch · heads, 1, seqlen_k): sequences are up to 20 keys short, as in the
     FlashAttention-1 benchmark.
     """
     generator = np.random.default_rng(seed)
-    heads = workload.batch * workload.heads
+    heads, kv_heads = workload.batch * workload.heads, workload.batch * workload.kv_heads
     shapes = {
         "Q": (heads, workload.seqlen_q, workload.head_dim),
-        "K": (heads, workload.seqlen_k, workload.head_dim),
-        "V": (heads, workload.seqlen_k, workload.head_dim_v),
+        "K": (kv_heads, workload.seqlen_k, workload.head_dim),
+        "V": (kv_heads, workload.seqlen_k, workload.head_dim_v),
     }
     dtype = _storage_type(workload.dtype, precision)
     inputs = {name: generator.standard_normal(shape).astype(dtype) for name, shape in shapes.items()}
@@ -147,10 +147,9 @@ class _Memory:
             else:
                 self._arrays[tensor.name] = np.full(shape, np.nan, _storage_type(tensor.dtype, precision))
 
-    def view(self, tile: Tile, indices: Mapping[str, int]) -> Array:
+    def view(self, tile: Tile, indices: Mapping[str, int], grid_heads: int) -> Array:
         row, col = block_of(tile, indices)
-        head = indices[HEAD] if tile.tensor.heads > 1 else 0
-        matrix: Array = self._arrays[tile.tensor.name][head]
+        matrix: Array = self._arrays[tile.tensor.name][indices[HEAD] // tile.tensor.heads_per_matrix(grid_heads)]
         return matrix[row * tile.rows : (row + 1) * tile.rows, col * tile.cols : (col + 1) * tile.cols]
 
     def free_after(self, kernel_number: int) -> None:
@@ -169,6 +168,7 @@ class _Cta:
 
     def __init__(self, kernel: Kernel, memory: _Memory, precision: Precision, observers: _Observers) -> None:
         self._memory = memory
+        self._heads = kernel.trips()[HEAD]
         self._observers = observers
         self._operand = _storage_type(kernel.compute_dtype, precision)
         self._wide = np.float64 if precision == "float64" else np.float32
@@ -205,9 +205,9 @@ class _Cta:
         with np.errstate(invalid="ignore", divide="ignore"):
             match step.task.op:
                 case Load(tile=tile, into=buffer):
-                    self._put(step, buffer, self._memory.view(tile, step.indices))
+                    self._put(step, buffer, self._memory.view(tile, step.indices, self._heads))
                 case Store(buffer=buffer, tile=tile):
-                    target = self._memory.view(tile, step.indices)
+                    target = self._memory.view(tile, step.indices, self._heads)
                     target[...] = at(buffer)[: target.shape[0], : target.shape[1]]
                 case MatMul() as op:
                     self._multiply(step, op)

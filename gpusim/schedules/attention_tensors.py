@@ -5,10 +5,16 @@ from gpusim.taskgraph import Role, Tensor
 from gpusim.workloads import AttentionWorkload
 
 
-def matrix(name: str, workload: AttentionWorkload, shape: tuple[int, int], role: Role, tile: tuple[int, int]) -> Tensor:
-    """One rows × cols matrix a batch entry and head, in the workload's format."""
-    heads = workload.batch * workload.heads
-    return Tensor(name, heads, *shape, workload.dtype, role, *tile)
+def matrix(
+    name: str,
+    workload: AttentionWorkload,
+    shape: tuple[int, int],
+    role: Role,
+    tile: tuple[int, int],
+    heads: int | None = None,
+) -> Tensor:
+    """One rows × cols matrix a batch entry and head, in the workload's format; `heads` of K and V may be fewer."""
+    return Tensor(name, workload.batch * (heads or workload.heads), *shape, workload.dtype, role, *tile)
 
 
 def queries(workload: AttentionWorkload, tile_rows: int, tile_cols: int | None = None) -> Tensor:
@@ -18,15 +24,15 @@ def queries(workload: AttentionWorkload, tile_rows: int, tile_cols: int | None =
 
 
 def keys(workload: AttentionWorkload, tile_rows: int, tile_cols: int | None = None) -> Tensor:
-    """K, (batch · heads, seqlen_k, head_dim); a tile is as wide as the head dim unless `tile_cols` says less."""
+    """K, (batch · kv_heads, seqlen_k, head_dim); a tile is as wide as the head dim unless `tile_cols` says less."""
     d = workload.head_dim
-    return matrix("K", workload, (workload.seqlen_k, d), Role.INPUT, (tile_rows, tile_cols or d))
+    return matrix("K", workload, (workload.seqlen_k, d), Role.INPUT, (tile_rows, tile_cols or d), workload.kv_heads)
 
 
 def values(workload: AttentionWorkload, tile_rows: int, tile_cols: int | None = None) -> Tensor:
-    """V, (batch · heads, seqlen_k, head_dim_v); a tile is as wide as the head dim unless `tile_cols` says less."""
+    """V, (batch · kv_heads, seqlen_k, head_dim_v); a tile is as wide as the head dim unless `tile_cols` says less."""
     d = workload.head_dim_v
-    return matrix("V", workload, (workload.seqlen_k, d), Role.INPUT, (tile_rows, tile_cols or d))
+    return matrix("V", workload, (workload.seqlen_k, d), Role.INPUT, (tile_rows, tile_cols or d), workload.kv_heads)
 
 
 def output(workload: AttentionWorkload, tile_rows: int, tile_cols: int | None = None) -> Tensor:

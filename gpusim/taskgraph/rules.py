@@ -88,9 +88,9 @@ def _tile_problems(tile: Tile, buffer: Buffer, indices: Mapping[str, int]) -> It
 
 
 def _head_problems(op: Load | Store, tensor: Tensor, indices: Mapping[str, int]) -> Iterator[str]:
-    """All heads may read a tensor of one head; written by several it would hold whichever came last."""
+    """Neighbouring heads may read one matrix; written by several it would hold whichever came last."""
     heads = indices.get(HEAD, tensor.heads)
-    is_shared = tensor.heads == 1 and isinstance(op, Load)
+    is_shared = heads % tensor.heads == 0 and isinstance(op, Load)
     if tensor.heads != heads and not is_shared:
         yield f"the grid has {heads} heads, but {tensor.name} has {tensor.heads}"
 

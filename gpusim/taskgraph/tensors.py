@@ -35,7 +35,8 @@ def ceil_div(numerator: int, denominator: int) -> int:
 class Tensor:
     """`heads` matrices of rows × cols numbers in device memory, cut into tiles of tile_rows × tile_cols.
 
-    A tensor of one head is shared by all heads of a kernel that reads it.
+    A kernel may read a tensor of fewer heads than its grid has: neighbouring heads share a matrix, as query heads share
+    the K and V of their group, and all heads a tensor of one head.
     """
 
     name: str
@@ -61,6 +62,10 @@ class Tensor:
     def col_tiles(self) -> int:
         """Tiles across one matrix."""
         return ceil_div(self.cols, self.tile_cols)
+
+    def heads_per_matrix(self, grid_heads: int) -> int:
+        """How many neighbouring heads of a grid share one matrix of this tensor."""
+        return grid_heads // self.heads
 
     def tile(self, row: str | int = 0, col: str | int = 0, row_tiles: int = 1, col_tiles: int = 1) -> "Tile":
         """The block of row_tiles × col_tiles tiles whose block coordinates are the indices `row` and `col`."""

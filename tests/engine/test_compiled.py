@@ -265,7 +265,7 @@ def test_a_shared_tensor_has_the_keys_of_one_matrix() -> None:
     assert 15 + 3 + 15 == num_keys(graph)
     lowered = lower(graph.kernels[0], A100.sm, A100.sm.clock_hz, first_keys(graph))
     (straight,) = lowered.blocks
-    assert [3, 0] == [lowered.accesses[number].head_stride for number in straight.loads]
+    assert [1, 5] == [lowered.accesses[number].heads_per_matrix for number in straight.loads]
 
 
 random_costs = st.builds(

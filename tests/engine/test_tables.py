@@ -22,9 +22,9 @@ from gpusim.engine.lower import (
 from gpusim.engine.tables import END, MAIN_LOOP, NEXT_TRIP, OUTER_LOOP, STRAIGHT, Tables, flatten
 from gpusim.taskgraph import KernelBuilder, Role, TaskGraph, Tensor
 
-W = AccessTable(0, 2, 2, 0, 0, 0, 0, 1, begin=[0, 2], total=[48], offsets=[0, 1], sizes=[32, 16])
-X = AccessTable(6, 2, 3, 3, 0, 0, 0, 1, begin=[0, 1, 2, 3], total=[32, 32, 8], offsets=[0, 1, 2], sizes=[32, 32, 8])
-Y = AccessTable(15, 2, 1, 0, 0, 1, 0, 1, begin=[0, 1], total=[32], offsets=[0], sizes=[32])
+W = AccessTable(0, 2, 1, 2, 0, 0, 0, 0, 1, begin=[0, 2], total=[48], offsets=[0, 1], sizes=[32, 16])
+X = AccessTable(6, 2, 1, 3, 3, 0, 0, 0, 1, begin=[0, 1, 2, 3], total=[32, 32, 8], offsets=[0, 1, 2], sizes=[32, 32, 8])
+Y = AccessTable(15, 2, 3, 1, 0, 0, 1, 0, 1, begin=[0, 1], total=[32], offsets=[0], sizes=[32])
 KERNEL = KernelBuilder("by_hand", grid=[("m", 4), ("head", 3)], warps=1, compute_dtype=DType.FP16).build()
 
 INNER = MainLoop(
@@ -78,9 +78,9 @@ def test_accesses_share_one_list_of_tiles() -> None:
     """Blocks and tiles are counted over all accesses; each has one `begin` more than blocks."""
     tables = flat()
     assert [
-        [0, 2, 2, 0, 0, 0, 0, 1, 0],
-        [6, 2, 3, 3, 0, 0, 0, 1, 2],
-        [15, 2, 1, 0, 0, 1, 0, 1, 6],
+        [0, 2, 1, 2, 0, 0, 0, 0, 1, 0],
+        [6, 2, 1, 3, 3, 0, 0, 0, 1, 2],
+        [15, 2, 3, 1, 0, 0, 1, 0, 1, 6],
     ] == tables.accesses.tolist()
     assert [0, 2, 2, 3, 4, 5, 5, 6] == tables.begin.tolist()
     assert [48, 0, 32, 32, 8, 0, 32, 0] == tables.total.tolist()
@@ -113,8 +113,8 @@ def test_a_body_that_repeats_is_written_once(trips: int, rows: list[int]) -> Non
 def test_blocks_of_a_ragged_tensor_list_their_tiles_row_by_row() -> None:
     """5 × 6 numbers in tiles of 2 × 4, loaded as blocks of 2 × 1 tiles: rows 2 2 1, columns 4 2, 2 bytes each."""
     tensor = Tensor("A", 3, 5, 6, DType.FP16, Role.INPUT, 2, 4)
-    table = access_table(tensor.tile(row="i", col=1, row_tiles=2), 7, {"head": 2, "i": 4})
-    assert (7, 2, 6) == (table.base, table.head_slot, table.head_stride)
+    table = access_table(tensor.tile(row="i", col=1, row_tiles=2), 7, {"head": 2, "i": 4}, grid_heads=6)
+    assert (7, 2, 2, 6) == (table.base, table.head_slot, table.heads_per_matrix, table.head_stride)
     assert (4, 0, 0, 1, 2) == (table.row_slot, table.first_row, table.col_slot, table.first_col, table.col_blocks)
     assert [0, 2, 4, 5, 6] == table.begin
     assert [0, 2, 1, 3, 4, 5] == table.offsets

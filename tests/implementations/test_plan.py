@@ -163,7 +163,6 @@ def test_constants_of_the_real_kernel_do_not_apply_to_canvas() -> None:
         ({"window": 256}, "a sliding window"),
         ({"pass": "bwd"}, "pass bwd"),
         ({"pass": "fwd_bwd"}, "pass fwd_bwd"),
-        ({"kv_heads": 2}, "grouped K/V heads"),
     ],
 )
 @pytest.mark.parametrize("name", implementations())
@@ -173,6 +172,14 @@ def test_what_no_model_covers_is_unsupported_by_name(name: str, options: Mapping
         plan(parse_request(name, "test"), A100, attention(**options))
     assert named in caught.value.reason
     assert "ask for a forward pass without that" == caught.value.fix
+
+
+@pytest.mark.parametrize("name", [name for name in implementations() if name != "flash2"])
+def test_grouped_heads_are_only_in_flash2(name: str) -> None:
+    """The matrix products of the others read one K/V head for each query head."""
+    with pytest.raises(UnsupportedError) as caught:
+        plan(parse_request(name, "test"), A100, attention(kv_heads=2))
+    assert "grouped K/V heads" in caught.value.reason
 
 
 @pytest.mark.parametrize("name", implementations())

@@ -19,7 +19,7 @@ WORKLOAD = AttentionWorkload(batch=1, heads=1, seqlen_q=64, seqlen_k=64, head_di
 def implementation(tiles: list[dict[str, object]], costs: list[dict[str, object]]) -> Implementation:
     """An implementation with these tables."""
     head = {"name": "mine", "schedule": "flash2", "summary": "", "versions": [], "fitted_to": []}
-    covers = {"dtypes": ["fp16"], "masks": []}
+    covers = {"dtypes": ["fp16"], "masks": [], "grouped_kv_heads": False}
     return Implementation.model_validate(head | covers | {"tiles": tiles, "costs": costs})
 
 
