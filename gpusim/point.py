@@ -13,7 +13,7 @@ from gpusim.analytic import (
     roofline_ms,
 )
 from gpusim.engine import KernelRun, Mode, Simulation, estimated_steps, run_mode, simulate
-from gpusim.errors import DoesNotFitError, PointError
+from gpusim.errors import DoesNotFitError, PointError, UnsupportedError
 from gpusim.implementations import Plan, ScheduleRequest, implementations, plan, stacks
 from gpusim.results import KernelResult, PointResult
 from gpusim.specs import GpuSpec
@@ -45,7 +45,7 @@ def run_point(
     Without `force`, a point that would walk more than SIZE_GUARD_STEPS loop steps is refused.
     """
     try:
-        planned = plan(point.request, point.spec, point.workload, point.conditions.stack)
+        planned = _planned(point)
     except PointError as error:
         return answer(point, status=error.status, reason=error.reason, fix=error.fix)
     try:
@@ -57,6 +57,15 @@ def run_point(
         return answer(point, status=error.status, reason=error.reason, fix=error.fix, **_plan_fields(planned))
     fields = _plan_fields(planned) | _simulated_fields(point, planned, run)
     return answer(point, status="ok", **fields)
+
+
+def _planned(point: Point) -> Plan:
+    """The plan; where a fit-only GPU has none, what is missing is its timings, and no stated tile would help."""
+    try:
+        return plan(point.request, point.spec, point.workload, point.conditions.stack)
+    except UnsupportedError:
+        point.spec.timings()
+        raise
 
 
 def _guard_size(planned: Plan, mode: str) -> None:

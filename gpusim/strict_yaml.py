@@ -388,7 +388,8 @@ def suggestion(model: type[BaseModel], location: Location) -> str:
     close = difflib.get_close_matches(str(key), siblings, n=1)
     if close:
         meant = (*group, close[0])
-        return f"did you mean {dotted(meant)} ({expected_at(model, meant)})?"
+        expected = expected_at(model, meant)
+        return f"did you mean {dotted(meant)}{f' ({expected})' if expected else ''}?"
     elsewhere = {path.rpartition(".")[2]: path for path in reversed(leaf_paths(model))}
     close = difflib.get_close_matches(str(key).rpartition(".")[2], elsewhere, n=1, cutoff=0.75)
     if close:
@@ -430,7 +431,8 @@ def _missing(model: type[BaseModel], location: Location) -> Iterator[Problem]:
         yield Problem(dotted(location), "missing")
         return
     for place, leaf in _leaves(shape, location):
-        yield Problem(dotted(place), f"missing, expected {_expected(leaf) or 'a value'}")
+        expected = _expected(leaf)
+        yield Problem(dotted(place), f"missing, expected {expected}" if expected else "missing; the file must state it")
 
 
 def _message(detail: Any, model: type[BaseModel], location: Location) -> str:

@@ -151,3 +151,12 @@ def test_a_record_holds_every_field() -> None:
     fields = {("pass" if name == "pass_" else name) for name in PointResult.model_fields}
     assert fields == set(record)
     assert "pass_" not in record
+
+
+def test_a_fit_only_gpu_without_a_tile_table_is_fit_only_first() -> None:
+    """Turing has no tiles for flash2; stating some would only lead to a second refusal."""
+    result = run_point(Point(load_gpu("t4"), parse_request("flash2", "test"), attention(), Conditions()))
+    assert "unsupported" == result.status
+    assert result.reason
+    assert result.reason.startswith("t4 is fit-only; simulation needs memory.l2.bandwidth_bytes_per_s")
+    assert "state them in your own config with base: t4, or use gpusim fit" == result.fix

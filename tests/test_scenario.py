@@ -380,6 +380,10 @@ def test_what_cannot_be_read_in_a_list_leaves_the_rest_checked(folder: Path) -> 
     ("text", "said"),
     [
         (BASE.replace("workload: {", "wrkload: {"), ["wrkload: unknown key; did you mean workload"]),
+        (
+            BASE.replace("schedule:", "schedules:"),
+            ["schedule: missing; the file must state it", "schedules: unknown key; did you mean schedule?"],
+        ),
         (BASE.replace("workload: {", "sweep: yes\nwrkload: {"), ["line 3: sweep: got yes", "wrkload: unknown key"]),
         (without(BASE, "workload") + "workload: yes\n", ["line 4: workload: got yes"]),
         (without(BASE, "workload") + "workload: 3\n", ["workload: got 3, expected a group of keys"]),
