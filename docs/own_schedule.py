@@ -58,7 +58,7 @@ def resident_attention(workload: AttentionWorkload, *, tile_q: int = 64, warps: 
         cta.do("P = softmax(S)", RowSoftmax(s))
         cta.do("O = P V", MatMul(s, v, o))
         cta.store(o, o_tensor.tile(row="i"))
-    return TaskGraph((cta.build(),), {"tile_q": tile_q})
+    return TaskGraph((cta.build(),))
 
 
 def largest_error() -> float:

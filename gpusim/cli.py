@@ -371,27 +371,24 @@ def _console() -> Console:
 
 
 class _Advance:
-    """Moves a progress bar, or does nothing where there is none."""
+    """Moves the one bar of a progress display."""
 
-    def __init__(self, progress: Progress | None, title: str, total: int | None) -> None:
+    def __init__(self, progress: Progress, title: str, total: int | None) -> None:
         self._progress = progress
-        self._task = progress.add_task(title, total=total) if progress is not None else None
+        self._task = progress.add_task(title, total=total)
 
     def __call__(self) -> None:
-        if self._progress is not None and self._task is not None:
-            self._progress.advance(self._task)
+        self._progress.advance(self._task)
 
     def total(self, count: int) -> None:
-        if self._progress is not None and self._task is not None:
-            self._progress.update(self._task, total=count)
+        self._progress.update(self._task, total=count)
 
 
 @contextmanager
 def _progress(title: str, total: int | None, *, quiet: bool) -> Iterator[_Advance]:
     """A progress bar on standard error when that is a terminal."""
-    if quiet or not sys.stderr.isatty():
-        yield _Advance(None, title, total)
-        return
+    is_hidden = quiet or not sys.stderr.isatty()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    console = Console(stderr=True, quiet=is_hidden)  # rich 13.7 ends even a disabled display with a line break
+    with Progress(*columns, console=console, transient=True, disable=is_hidden) as progress:
         yield _Advance(progress, title, total)

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from gpusim.engine import Mode
 from gpusim.errors import InputError, MeasuredError
@@ -20,7 +21,17 @@ from gpusim.specs import GpuSpec, load_gpu
 from gpusim.sweep import run_sweep
 from gpusim.units import MIB
 
-SeriesKey = tuple[str, str, str, str, str, int, bool]
+
+class SeriesKey(NamedTuple):
+    """What the rows of a series share; `file` is the measured file's name without its folder."""
+
+    file: str
+    gpu: str
+    kernel: str
+    pass_: str
+    dtype: str
+    head_dim: int
+    causal: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +122,6 @@ class Comparison:
     many points ended in an error.
     """
 
-    rows: int
     compared: tuple[ComparedRow, ...]
     skipped: tuple[SkippedRow, ...]
     assumed: Mapping[str, int]
@@ -121,6 +131,11 @@ class Comparison:
     steps: int
     failed: int
     was_interrupted: bool
+
+    @property
+    def rows(self) -> int:
+        """How many measured rows there are, simulated or skipped."""
+        return len(self.compared) + len(self.skipped)
 
     def figures(self) -> ErrorFigures | None:
         """Figures over every simulated row with a latency; None if there is none."""
@@ -141,20 +156,19 @@ class Comparison:
 
 def _series_key(item: ComparedRow) -> SeriesKey:
     workload = item.row.workload
-    return (
-        Path(item.row.file).name,
-        item.result.gpu,
-        item.row.kernel,
-        workload.pass_,
-        workload.dtype,
-        workload.head_dim,
-        workload.causal,
+    return SeriesKey(
+        file=Path(item.row.file).name,
+        gpu=item.result.gpu,
+        kernel=item.row.kernel,
+        pass_=workload.pass_,
+        dtype=workload.dtype,
+        head_dim=workload.head_dim,
+        causal=workload.causal,
     )
 
 
 def _series_figures(key: SeriesKey, items: Sequence[ComparedRow]) -> SeriesFigures:
-    fitted = implementations()[items[0].row.implementation].fitted_to
-    role = "fitted" if Path(key[0]).stem in fitted else "held_out"
+    role = implementations()[items[0].row.implementation].role_of(key.file)
     every = _figures(items)
     assert every is not None
     return SeriesFigures(key, role, every, _figures([item for item in items if item.is_trusted]))
@@ -231,7 +245,6 @@ def compare(
         else:
             skipped.append(SkippedRow(row.file, row.line, _why_not(result)))
     return Comparison(
-        rows=len(rows) + sum(len(file.skipped) for file in files),
         compared=tuple(compared),
         skipped=tuple(sorted(skipped, key=lambda skip: (skip.file, skip.line))),
         assumed=_total_assumed(files),
@@ -271,67 +284,3 @@ def _point_of(row: MeasuredRow, spec_of: Callable[[str], GpuSpec | None]) -> tup
     if spec is None:
         return None, f"{row.gpu} is not among the GPUs asked for"
     return Point(spec, ScheduleRequest(row.implementation, row.version), row.workload, row.conditions), ""
-
-
-def comparison_json(comparison: Comparison, version: str) -> dict[str, object]:
-    """The comparison as one JSON object; errors are fractions, figures percent."""
-    figures = comparison.figures()
-    trusted = comparison.trusted_figures()
-    return {
-        "gpusim": version,
-        "rows": comparison.rows,
-        "simulated": len(comparison.compared),
-        "skipped": [{"file": skip.file, "line": skip.line, "reason": skip.reason} for skip in comparison.skipped],
-        "unreadable": [str(error) for error in comparison.unreadable],
-        "assumed": dict(comparison.assumed),
-        **_figures_json(figures),
-        "trusted": None if trusted is None else {"n": trusted.n, **_figures_json(trusted)},
-        "series": [_series_json(series) for series in comparison.series()],
-        "points": [_row_json(item) for item in comparison.compared],
-    }
-
-
-def _figures_json(figures: ErrorFigures | None) -> dict[str, object]:
-    if figures is None:
-        names = ("mape_pct", "median_ape_pct", "bias_pct", "max_ape_pct", "baseline_mape_pct")
-        return dict.fromkeys(names)
-    return {
-        "mape_pct": figures.mape_pct,
-        "median_ape_pct": figures.median_ape_pct,
-        "bias_pct": figures.bias_pct,
-        "max_ape_pct": figures.max_ape_pct,
-        "baseline_mape_pct": {
-            "roofline": figures.roofline_mape_pct,
-            "constant_efficiency": figures.constant_efficiency_mape_pct,
-        },
-    }
-
-
-def _series_json(series: SeriesFigures) -> dict[str, object]:
-    file, gpu, kernel, pass_, dtype, head_dim, causal = series.key
-    names = {"file": file, "gpu": gpu, "kernel": kernel, "pass": pass_, "dtype": dtype}
-    shape = {"head_dim": head_dim, "causal": causal}
-    trusted = series.trusted
-    return {
-        **names,
-        **shape,
-        "n": series.every.n,
-        **_figures_json(series.every),
-        "trusted": None if trusted is None else {"n": trusted.n, **_figures_json(trusted)},
-        "role": series.role,
-    }
-
-
-def _row_json(item: ComparedRow) -> dict[str, object]:
-    return {
-        "file": item.row.file,
-        "line": item.row.line,
-        "kernel": item.row.kernel,
-        "measured_latency_ms": item.row.latency_ms,
-        "error": item.error,
-        "trusted": item.is_trusted,
-        "trust_reason": item.trust_reason,
-        "above_ceiling": item.is_above_ceiling,
-        "checks": item.checks(),
-        **item.result.record(),
-    }

@@ -1,8 +1,5 @@
 """A finished comparison: the files it leaves behind, and what the terminal shows."""
 
-import json
-import os
-import platform
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,14 +9,14 @@ from pathlib import Path
 
 from rich.console import Console
 
-from gpusim.compare import Comparison, ErrorFigures, SeriesFigures, compare, comparison_json
+from gpusim.compare import ComparedRow, Comparison, ErrorFigures, SeriesFigures, compare
 from gpusim.engine import Mode
 from gpusim.errors import ConfigError
 from gpusim.measured import find_measured
-from gpusim.report import manifest_json, results_csv
+from gpusim.report import json_text, results_csv
 from gpusim.report.plots import error_png
 from gpusim.report.tables import SeriesError, errors_table
-from gpusim.runs import SEED, versions, write_files
+from gpusim.runs import manifest, write_files
 from gpusim.specs import GpuSpec, apply_overrides, gpu_names, load_gpu
 
 _SHOWN_REASONS = 25
@@ -37,7 +34,7 @@ class FinishedComparison:
         document = comparison_json(self.comparison, version("gpusim"))
         if out is not None:
             document |= {"out": out}
-        return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        return json_text(document)
 
     def write(self, out: Path | None, *, command: Sequence[str]) -> Path:
         """Writes every file, whole or not at all, into `out` or runs/compare-<n>/; returns the folder.
@@ -62,17 +59,13 @@ class FinishedComparison:
         return series
 
     def _manifest(self, command: Sequence[str]) -> str:
-        return manifest_json(
-            versions=versions(),
+        return manifest(
             configs={
                 path.name: path.read_text(encoding="utf-8", errors="replace") for path in self.paths if path.is_file()
             },
             command=command,
-            seed=SEED,
             wall_s=self.comparison.wall_s,
             steps=self.comparison.steps,
-            host=platform.node(),
-            cores=os.cpu_count() or 1,
         )
 
     def print(self, console: Console, folder: Path) -> None:
@@ -93,16 +86,9 @@ class FinishedComparison:
 
 
 def _series_row(series: SeriesFigures) -> SeriesError:
-    file, gpu, kernel, pass_, dtype, head_dim, causal = series.key
     every = series.every
     return SeriesError(
-        file=file,
-        gpu=gpu,
-        kernel=kernel,
-        pass_=pass_,
-        dtype=dtype,
-        head_dim=head_dim,
-        causal=causal,
+        **series.key._asdict(),
         n=every.n,
         mape_pct=every.mape_pct,
         bias_pct=every.bias_pct,
@@ -110,6 +96,72 @@ def _series_row(series: SeriesFigures) -> SeriesError:
         roofline_mape_pct=every.roofline_mape_pct,
         role=series.role,
     )
+
+
+def comparison_json(comparison: Comparison, version: str) -> dict[str, object]:
+    """The comparison as one JSON object; errors are fractions, figures percent."""
+    figures = comparison.figures()
+    trusted = comparison.trusted_figures()
+    return {
+        "gpusim": version,
+        "rows": comparison.rows,
+        "simulated": len(comparison.compared),
+        "skipped": [{"file": skip.file, "line": skip.line, "reason": skip.reason} for skip in comparison.skipped],
+        "unreadable": [str(error) for error in comparison.unreadable],
+        "assumed": dict(comparison.assumed),
+        **_figures_json(figures),
+        "trusted": None if trusted is None else {"n": trusted.n, **_figures_json(trusted)},
+        "series": [_series_json(series) for series in comparison.series()],
+        "points": [_row_json(item) for item in comparison.compared],
+    }
+
+
+def _figures_json(figures: ErrorFigures | None) -> dict[str, object]:
+    if figures is None:
+        names = ("mape_pct", "median_ape_pct", "bias_pct", "max_ape_pct", "baseline_mape_pct")
+        return dict.fromkeys(names)
+    return {
+        "mape_pct": figures.mape_pct,
+        "median_ape_pct": figures.median_ape_pct,
+        "bias_pct": figures.bias_pct,
+        "max_ape_pct": figures.max_ape_pct,
+        "baseline_mape_pct": {
+            "roofline": figures.roofline_mape_pct,
+            "constant_efficiency": figures.constant_efficiency_mape_pct,
+        },
+    }
+
+
+def _series_json(series: SeriesFigures) -> dict[str, object]:
+    key, trusted = series.key, series.trusted
+    return {
+        "file": key.file,
+        "gpu": key.gpu,
+        "kernel": key.kernel,
+        "pass": key.pass_,
+        "dtype": key.dtype,
+        "head_dim": key.head_dim,
+        "causal": key.causal,
+        "n": series.every.n,
+        **_figures_json(series.every),
+        "trusted": None if trusted is None else {"n": trusted.n, **_figures_json(trusted)},
+        "role": series.role,
+    }
+
+
+def _row_json(item: ComparedRow) -> dict[str, object]:
+    return {
+        "file": item.row.file,
+        "line": item.row.line,
+        "kernel": item.row.kernel,
+        "measured_latency_ms": item.row.latency_ms,
+        "error": item.error,
+        "trusted": item.is_trusted,
+        "trust_reason": item.trust_reason,
+        "above_ceiling": item.is_above_ceiling,
+        "checks": item.checks(),
+        **item.result.record(),
+    }
 
 
 def _print_skipped(console: Console, done: Comparison) -> None:

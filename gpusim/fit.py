@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpusim.analytic import check_fits, occupancy, registers_per_thread
+from gpusim.analytic import occupancy, registers_per_thread
 from gpusim.dtypes import DType
 from gpusim.errors import DoesNotFitError
 from gpusim.schedules import SCHEDULES, FlashChoices
@@ -67,7 +67,7 @@ def _fit(
         tile_kv=tile_kv,
         stages=stages,
         warps=warps,
-        accumulators="smem" if spec.sm.register_file is None else "registers",
+        accumulators=accumulators,
         accumulator_bytes=spec.sm.accumulator_bytes,
     )
     workload = AttentionWorkload.model_validate(
@@ -76,7 +76,6 @@ def _fit(
     (kernel,) = SCHEDULES[schedule].build(workload, choices, {}).kernels
     ctas, limited_by, reason = 0, "", None
     try:
-        check_fits(kernel, spec)
         found = occupancy(kernel, spec)
         ctas, limited_by = found.ctas_per_sm, found.limited_by
     except DoesNotFitError as error:

@@ -1,6 +1,5 @@
 """The answer of `gpusim fit` as a table and as JSON."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
@@ -11,6 +10,7 @@ from rich.table import Table
 
 from gpusim.dtypes import DType
 from gpusim.fit import TileFit, fit_tiles
+from gpusim.report import json_text
 from gpusim.specs import GpuSpec, apply_overrides, load_gpu
 
 _FULL_WIDTH = 80  # characters; below that the columns stand closer
@@ -39,7 +39,7 @@ class Fits:
             for spec, fits in self.by_gpu
             for fit in fits
         ]
-        return json.dumps({"gpusim": version("gpusim"), "tiles": rows}, indent=2) + "\n"
+        return json_text({"gpusim": version("gpusim"), "tiles": rows})
 
 
 def run_fits(

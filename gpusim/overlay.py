@@ -98,5 +98,5 @@ def _series_error(
         bias_pct=100 * statistics.fmean(errors),
         max_ape_pct=100 * max(abs(error) for error in errors),
         roofline_mape_pct=100 * statistics.fmean(abs(roofline) for _, roofline in pairs),
-        role="fitted" if file in implementations()[name].fitted_to else "held_out",
+        role=implementations()[name].role_of(file),
     )

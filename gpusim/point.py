@@ -123,7 +123,7 @@ def _plan_fields(planned: Plan) -> dict[str, object]:
 
 
 def _simulated_fields(point: Point, planned: Plan, run: Simulation) -> dict[str, object]:
-    workload, spec = point.workload, point.spec
+    workload, spec = point.workload, point.spec.at_clock(point.conditions.sm_clock_mhz)
     pairs = list(zip(planned.graph.kernels, run.kernels, strict=True))
     kernels = tuple(_kernel_result(kernel, done, spec) for kernel, done in pairs)
     longest = max(range(len(kernels)), key=lambda number: run.kernels[number].elapsed_ps)
@@ -149,22 +149,14 @@ def _simulated_fields(point: Point, planned: Plan, run: Simulation) -> dict[str,
         "ctas": main.ctas,
         "ctas_per_sm": main.ctas_per_sm,
         "waves": main.waves,
-        "bound_ms": lower_bound(workload, _locked(point), point.conditions.cache).ms,
-        "ceiling_ms": ceiling_ms(workload, _locked(point)),
+        "bound_ms": lower_bound(workload, spec, point.conditions.cache).ms,
+        "ceiling_ms": ceiling_ms(workload, spec),
         "roofline_ms": roofline_ms(workload, operand_bytes, spec),
         "bottleneck": "launch" if launch_share >= BUSY_SHARE else main.bottleneck,
         "stalls": _stall_shares(run, launch_share),
         "mode": run.mode,
         "kernels": kernels,
     }
-
-
-def _locked(point: Point) -> GpuSpec:
-    """The spec at the point's SM clock."""
-    clock = point.conditions.sm_clock_mhz
-    if clock is None:
-        return point.spec
-    return point.spec.model_copy(update={"sm": point.spec.sm.model_copy(update={"clock_hz": clock * 1e6})})
 
 
 def _stall_shares(run: Simulation, launch_share: float) -> dict[Stall, float]:

@@ -32,6 +32,24 @@ def versions() -> dict[str, str]:
     return packages | {"python": platform.python_version()}
 
 
+def manifest(*, configs: Mapping[str, str], command: Sequence[str], wall_s: Sequence[float], steps: int) -> str:
+    """The manifest of a run on this machine with these versions.
+
+    `configs` maps names to the text of each file that was read, `wall_s` is each point's wall time in seconds, and
+    `steps` counts the events of all points.
+    """
+    return manifest_json(
+        versions=versions(),
+        configs=configs,
+        command=command,
+        seed=SEED,
+        wall_s=wall_s,
+        steps=steps,
+        host=platform.node(),
+        cores=os.cpu_count() or 1,
+    )
+
+
 def check_out(out: Path | None) -> None:
     """Tries before anything is simulated whether `out`, or else runs/, can be written. Raises InputError."""
     folder = RUNS if out is None else out
@@ -106,15 +124,11 @@ class Run:
 
     def _manifest(self, command: Sequence[str]) -> str:
         specs = {point.spec.name: point.spec.model_dump_json() for point in self.scenario.points}
-        return manifest_json(
-            versions=versions(),
+        return manifest(
             configs={"scenario": self.scenario.text, **specs},
             command=command,
-            seed=SEED,
             wall_s=[item.wall_s for item in self.finished],
             steps=sum(item.steps for item in self.finished),
-            host=platform.node(),
-            cores=os.cpu_count() or 1,
         )
 
     def json(self, out: str) -> str:

@@ -11,13 +11,13 @@ def schedules_table() -> str:
     """Every schedule with its source, and every implementation of it."""
     lines = ["Schedules"]
     for schedule in SCHEDULES.values():
-        lines += [f"  {schedule.name:<14} {schedule.summary}", f"  {'':<14} {schedule.source}"]
+        lines += [f"  {schedule.name:<22} {schedule.summary}", f"  {'':<22} {schedule.source}"]
     lines.append(
         "\nImplementations (a bare name in a scenario; a mapping {name: …, tile_q: …} is the schedule with choices)"
     )
     for name, implementation in implementations().items():
-        lines.append(f"  {name:<14} {implementation.summary}")
-    lines.append("\nNot here yet: backward, causal, dropout and masks, decode, flash3, triton.")
+        lines.append(f"  {name:<22} {implementation.summary}")
+    lines.append("\nNot here yet: backward, causal FlashAttention, other masks, dropout, decode, flash3, triton.")
     return "\n".join(lines)
 
 
@@ -38,6 +38,8 @@ def _lines(implementation: Implementation) -> Iterator[str]:
     yield f"schedule   {schedule.name}: {schedule.summary} ({schedule.source})"
     yield f"versions   {', '.join(implementation.versions) or 'not told apart'}"
     yield f"dtypes     {', '.join(implementation.dtypes)}"
+    yield f"masks      {', '.join(implementation.masks) or 'none'}"
+    yield f"K/V heads  {'as many as Q heads, or grouped' if implementation.grouped_kv_heads else 'as many as Q heads'}"
     yield f"choices    {', '.join(schedule.choices.model_fields)}"
     yield "\nTiles"
     for row in implementation.tiles:

@@ -160,3 +160,19 @@ def test_a_fit_only_gpu_without_a_tile_table_is_fit_only_first() -> None:
     assert result.reason
     assert result.reason.startswith("t4 is fit-only; simulation needs memory.l2.bandwidth_bytes_per_s")
     assert "state them in your own config with base: t4, or use gpusim fit" == result.fix
+
+
+@pytest.mark.parametrize("clock_mhz", [300.0, 1200.0])
+def test_every_ceiling_is_at_the_clock_of_the_point(clock_mhz: float) -> None:
+    """4·4·4,096²·64 FLOPs at 108 SMs of 2,048 FLOP a clock: roofline and ceiling agree where matrix units decide."""
+    result = run_point(point(seqlen=4096, sm_clock_mhz=clock_mhz))
+    seconds = 4 * 4 * 4096**2 * 64 / (108 * 2048 * clock_mhz * 1e6)
+    assert pytest.approx(1e3 * seconds, rel=1e-12) == result.roofline_ms == result.ceiling_ms
+
+
+def test_stacks_of_the_base_add_no_pass_to_a_fused_softmax() -> None:
+    """Megatron's one kernel scales and exponentiates: no pass over the scores, whatever the stack divides elsewhere."""
+    for stack in ("fxmarty", "fa1_paper"):
+        names = [kernel.name for kernel in run_point(point("megatron_fused_softmax", stack=stack)).kernels]
+        assert "divide" not in names
+        assert 1 == names.count("softmax")

@@ -464,3 +464,9 @@ def test_conditions_do_not_take_fields_of_the_workload(folder: Path) -> None:
     """`heads` under conditions would override the workload unseen."""
     (said,) = problems(folder, BASE + "conditions: {heads: 3}\n")
     assert said.startswith("conditions.heads: unknown key; known are timing, cache, sm_clock_mhz")
+
+
+def test_a_mask_called_causal_is_refused(folder: Path) -> None:
+    """Taken as a name it would compute no mask at all; the message says which field masks."""
+    said = problems(folder, BASE.replace("head_dim: 64", "head_dim: 64, mask: causal"))
+    assert any("a causal mask has a field of its own; write causal: true" in line for line in said)

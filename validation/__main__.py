@@ -59,7 +59,7 @@ def golden() -> None:
 
 
 def _lines(done: Comparison) -> Iterator[str]:
-    yield f"{done.rows} rows, {len(done.compared)} simulated, {len(done.skipped)} without a model yet."
+    yield f"{done.rows} rows, {len(done.compared)} simulated, {len(done.skipped)} skipped."
     yield "Figures over the rows that the trust list counts:"
     yield ""
     yield f"| {' | '.join(HEADINGS)} |"
@@ -73,9 +73,9 @@ def _lines(done: Comparison) -> Iterator[str]:
 
 
 def _names(series: SeriesFigures) -> Sequence[str]:
-    file, gpu, kernel, _, _, head_dim, causal = series.key
-    what = f"{kernel}, causal" if causal else kernel
-    return file.removesuffix(".csv"), gpu, what, str(head_dim), series.role.replace("_", " ")
+    key = series.key
+    what = f"{key.kernel}, causal" if key.causal else key.kernel
+    return key.file.removesuffix(".csv"), key.gpu, what, str(key.head_dim), series.role.replace("_", " ")
 
 
 def _row(names: Sequence[str], figures: ErrorFigures) -> str:

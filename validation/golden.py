@@ -6,13 +6,12 @@
 import csv
 import io
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, fields, replace
 from pathlib import Path
 
 from gpusim import AttentionWorkload, Conditions, Point, load_gpu, parse_request, run_point
 
 GOLDEN = Path(__file__).parent / "golden.csv"
-COLUMNS = ("gpu", "schedule", "stack", "batch", "heads", "seqlen", "head_dim", "causal", "latency_ms", "hbm_bytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +44,7 @@ class GoldenRow:
         if result.latency_ms is None or result.hbm_read_bytes is None or result.hbm_write_bytes is None:
             raise ValueError(f"{self}: {result.status}: {result.reason}")
         hbm_bytes = result.hbm_read_bytes + result.hbm_write_bytes
-        return GoldenRow(*self._point(), latency_ms=result.latency_ms, hbm_bytes=hbm_bytes)
-
-    def _point(self) -> tuple[str, str, str, int, int, int, int, bool]:
-        shape = (self.batch, self.heads, self.seqlen, self.head_dim, self.causal)
-        return (self.gpu, self.schedule, self.stack, *shape)
+        return replace(self, latency_ms=result.latency_ms, hbm_bytes=hbm_bytes)
 
 
 def golden_rows() -> list[GoldenRow]:
@@ -69,10 +64,9 @@ def golden_text(rows: list[GoldenRow]) -> str:
     """The list as CSV; latencies with six digits."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
+    writer.writerow([field.name for field in fields(GoldenRow)])
     for row in rows:
-        values = (getattr(row, name) for name in COLUMNS)
-        writer.writerow([_cell(value) for value in values])
+        writer.writerow([_cell(value) for value in astuple(row)])
     return text.getvalue()
 
 

@@ -36,7 +36,7 @@ def lower_bound(workload: AttentionWorkload, spec: GpuSpec, cache: Cache) -> Bou
     Outputs may stay in L2 at the end, and with a warm cache inputs may lie there at the start, so L2's size is taken
     off what must cross.
     """
-    sm, hbm = spec.sm, spec.memory.hbm
+    hbm = spec.memory.hbm
     l2_bytes = 0 if spec.memory.l2 is None else spec.memory.l2.size_bytes
     if cache == "cold":
         crossing = workload.input_bytes + max(0, workload.output_bytes - l2_bytes)
@@ -45,7 +45,7 @@ def lower_bound(workload: AttentionWorkload, spec: GpuSpec, cache: Cache) -> Bou
     seconds = {
         "matrix units": ceiling_ms(workload, spec) / 1e3,
         "HBM": crossing / hbm.peak_bandwidth_bytes_per_s,
-        "special functions": workload.exps / (sm.sfu_ops_per_clk * sm.count * sm.clock_hz),
+        "special functions": workload.exps / spec.sfu_peak_ops_per_s,
     }
     resource = max(seconds, key=lambda name: seconds[name])
     return Bound(1e3 * seconds[resource], resource)

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 from gpusim.errors import DoesNotFitError
 from gpusim.specs import GpuSpec, SmSpec
+from gpusim.specs.sm import WARP_THREADS
 from gpusim.taskgraph import Kernel
 from gpusim.taskgraph.tensors import ceil_div
-
-WARP_THREADS = 32
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,15 @@ import hashlib
 import importlib.util
 import inspect
 import os
+import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
-from gpusim.engine import loop
-from gpusim.hardware import hbm, l2, memory, pipe
+from gpusim.engine import loop, tables
+from gpusim.hardware import hbm, l2, memory, pipe, state
 
 RunKernel = Callable[..., int]
 
@@ -84,9 +85,9 @@ def compiled_run_kernel() -> RunKernel:
     import numba  # an optional extra, and slow to import
 
     folder = _cache_folder(numba)
-    if folder is not None:
-        settings: Any = numba.config
-        settings.CACHE_DIR = str(folder)
+    settings: Any = numba.config
+    others_folder = settings.CACHE_DIR
+    settings.CACHE_DIR = others_folder if folder is None else str(folder)
     namespace: dict[str, Any] = {}
     for module in _modules():
         namespace |= vars(module)
@@ -95,6 +96,7 @@ def compiled_run_kernel() -> RunKernel:
         namespace[function.__name__] = numba.njit(
             cache=folder is not None, forceinline=function not in _NOT_INLINED, **_OPTIONS
         )(rebound)
+    settings.CACHE_DIR = others_folder
     run_kernel: RunKernel = namespace["run_kernel"]
     return run_kernel
 
@@ -105,9 +107,12 @@ def _modules() -> list[ModuleType]:
 
 
 def _cache_folder(numba: ModuleType) -> Path | None:
-    """A folder of its own for this version of the sources, None where it cannot be written."""
+    """A folder of its own for this version of the sources, None where it cannot be written.
+
+    The numbers of columns are compiled in, and numba's own key does not see them: their modules count as sources too.
+    """
     digest = hashlib.sha256(numba.__version__.encode())
-    for module in _modules():
+    for module in (*_modules(), state, tables, sys.modules[__name__]):
         digest.update(inspect.getsource(module).encode())
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = home / "gpusim" / digest.hexdigest()[:16]

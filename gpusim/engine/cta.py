@@ -118,14 +118,10 @@ class CtaSlot:
         now = self._env.now
         end = book(self._machine.pipe_free_ps, self._sm, now, use_ps)
         yield self._env.timeout(end - now)
-        self._account_hold(now, end, use_ps)
-
-    def _account_hold(self, now: int, end: int, use_ps: int) -> None:
         self.spent_ps[Stall.PIPE] += end - use_ps - now
         self.spent_ps[Stall.COMPUTE] += use_ps
-        if self._record is not None:
-            self._note(Stall.PIPE, now, end - use_ps)
-            self._note(Stall.COMPUTE, end - use_ps, end)
+        self._note(Stall.PIPE, now, end - use_ps)
+        self._note(Stall.COMPUTE, end - use_ps, end)
 
     def _main_loop(self, loop: MainLoop) -> Process:
         """The hot path: everything it touches every phase is a local."""

@@ -11,13 +11,13 @@ def first_keys(graph: TaskGraph) -> dict[str, int]:
     bases, following = {}, 0
     for tensor in graph.tensors():
         bases[tensor.name] = following
-        following += tensor.heads * tensor.row_tiles * tensor.col_tiles
+        following += tensor.num_tiles
     return bases
 
 
 def num_keys(graph: TaskGraph) -> int:
     """Tiles of all tensors together."""
-    return sum(tensor.heads * tensor.row_tiles * tensor.col_tiles for tensor in graph.tensors())
+    return sum(tensor.num_tiles for tensor in graph.tensors())
 
 
 def most_resident_tiles(graph: TaskGraph, capacity_bytes: int) -> int:

@@ -65,14 +65,12 @@ class AccessTable:
 
 def access_table(tile: Tile, base: int, slots: dict[str, int], grid_heads: int) -> AccessTable:
     """The table of one tile address; `base` is its tensor's first cache key, `slots` numbers the indices."""
-    tensor = tile.tensor
+    tensor, single = tile.tensor, tile.tensor.tile()
     rows, cols = np.arange(tensor.row_tiles), np.arange(tensor.col_tiles)
-    row_sizes = np.minimum(tensor.tile_rows, tensor.rows - rows * tensor.tile_rows)
-    col_sizes = np.minimum(tensor.tile_cols, tensor.cols - cols * tensor.tile_cols)
     col_blocks = len(tile.col_extents())
     block = (rows // tile.row_tiles)[:, None] * col_blocks + (cols // tile.col_tiles)[None, :]
     order = np.argsort(block, axis=None, kind="stable")
-    sizes = (np.outer(row_sizes, col_sizes) * tensor.dtype.size_bytes).ravel()[order]
+    sizes = (np.outer(single.row_extents(), single.col_extents()) * tensor.dtype.size_bytes).ravel()[order]
     counts = np.bincount(block.ravel())
     total = np.bincount(block.ravel()[order], weights=sizes).astype(np.int64)
     return AccessTable(

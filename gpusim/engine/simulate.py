@@ -2,8 +2,8 @@
 
 `timing` says what the result includes. "event" and "graph" add the gap between dependent kernels before each kernel,
 and "event" cannot beat the rate at which a stream issues launches; "host" adds one isolated launch; "ncu" is kernels
-alone. `cache: warm` runs the graph twice and reports the second run, when everything it touches could fit
-twice into L2; beyond that, least-recently-used tiles of the first run are gone before they are asked for again.
+alone. `cache: warm` runs the graph twice and reports the second run, unless its tensors are larger than twice the L2:
+then the least-recently-used tiles of the first run are gone before they are asked for again.
 """
 
 from dataclasses import dataclass
@@ -96,7 +96,8 @@ def simulate(
         _check_dtype(kernel, spec)
         occupancy(kernel, spec)
     check_memory(graph, spec)
-    return _Run(graph, _at_clock(spec, conditions), conditions, recorder, run_mode(graph, mode, recorder)).result()
+    locked = spec.at_clock(conditions.sm_clock_mhz)
+    return _Run(graph, locked, conditions, recorder, run_mode(graph, mode, recorder)).result()
 
 
 def run_mode(graph: TaskGraph, mode: Mode, recorder: Recorder | None = None) -> RunMode:
@@ -117,14 +118,6 @@ def _check_dtype(kernel: Kernel, spec: GpuSpec) -> None:
             f"{kernel.name} multiplies in {kernel.compute_dtype} but {spec.name} states no matrix rate for it",
             f"use one of {', '.join(known)}",
         )
-
-
-def _at_clock(spec: GpuSpec, conditions: Conditions) -> GpuSpec:
-    """The spec with a locked SM clock in place of the boost clock; what tensor kernels sustain still limits them."""
-    if conditions.sm_clock_mhz is None:
-        return spec
-    sm = spec.sm.model_copy(update={"clock_hz": conditions.sm_clock_mhz * 1e6})
-    return spec.model_copy(update={"sm": sm})
 
 
 def estimated_steps(graph: TaskGraph) -> int:
@@ -171,8 +164,8 @@ class _Run:
 
     def _is_warm_visible(self) -> bool:
         l2 = self.spec.memory.l2
-        fits = l2 is not None and footprint(self._graph).peak_bytes <= 2 * l2.size_bytes
-        return self._conditions.cache == "warm" and fits
+        may_stay = l2 is not None and footprint(self._graph).peak_bytes <= 2 * l2.size_bytes
+        return self._conditions.cache == "warm" and may_stay
 
     def _with_host(self, gpu_ps: int) -> int:
         launch, timing = self.timings.launch, self._conditions.timing

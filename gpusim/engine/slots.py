@@ -7,6 +7,7 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import simpy
 
 from gpusim.engine.clock import Environment
@@ -97,7 +98,7 @@ def run_compiled(env: Environment, task: SlotTask) -> Running:
     shared = Shared(
         task.machine.pipe_free_ps,
         task.machine.launcher_free_ps,
-        new_slots(1, tables).state[0, :1],
+        np.zeros(1, dtype=np.int64),
         task.kernel.ctas,
         task.num_sms,
         task.launch_ps,

@@ -6,11 +6,11 @@ file no table applies: accumulators in shared memory, one stage, one warp, and t
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pydantic import ValidationError
 
-from gpusim.analytic import check_fits
+from gpusim.analytic import check_fits, occupancy
 from gpusim.errors import DoesNotFitError, ScenarioError, UnknownNameError, UnsupportedError
 from gpusim.implementations.gemm_planner import GemmShape, GemmTile, quickest_tile
 from gpusim.implementations.table import Implementation, implementations
@@ -121,6 +121,8 @@ def plan(request: ScheduleRequest, spec: GpuSpec, workload: AttentionWorkload, s
     _check_masked(choices, workload)
     graph = schedule.build(workload, choices, costs)
     _check_graph_fits(graph, schedule, choices, spec, workload)
+    if "ctas_per_sm" in request.choices:
+        _check_residency(graph, spec)
     return Plan(schedule.name, request.label, request.version, choices, graph)
 
 
@@ -293,6 +295,18 @@ def _check_graph_fits(
             raise DoesNotFitError(error.reason, _NOTHING_FITS) from None
         fits = f"tile_q: {smaller.tile_q}, tile_kv: {smaller.tile_kv}, stages: {smaller.stages} fits"
         raise DoesNotFitError(error.reason, f"{error.fix}; {fits}") from None
+
+
+def _check_residency(graph: TaskGraph, spec: GpuSpec) -> None:
+    """A residency that a user states is no more than the SM holds; one in a table may stand for loads in flight."""
+    for kernel in graph.kernels:
+        found = occupancy(replace(kernel, ctas_per_sm=None), spec)
+        if kernel.ctas_per_sm is not None and kernel.ctas_per_sm > found.ctas_per_sm:
+            raise DoesNotFitError(
+                f"{kernel.name}: ctas_per_sm is {kernel.ctas_per_sm} but an SM of {spec.name} holds "
+                f"{found.ctas_per_sm}, limited by {found.limited_by}",
+                f"state at most {found.ctas_per_sm}, or lower the tiles",
+            )
 
 
 def _fitting(schedule: Schedule, choices: Choices, spec: GpuSpec, workload: AttentionWorkload) -> Choices | None:

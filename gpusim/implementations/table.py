@@ -84,7 +84,8 @@ class Implementation(BaseModel):
     """A released implementation: its schedule, and the tables that say how it really runs.
 
     All rows that hold apply in order; a later row only adds what earlier rows left open. The rows of `base`, another
-    implementation, follow its own. `fitted_to` names the measured files whose rows its constants were fitted to.
+    implementation, follow its own. `fitted_to` names the measured files whose rows its constants, those of `base`
+    included, were fitted to.
     """
 
     model_config = STRICT
@@ -100,6 +101,10 @@ class Implementation(BaseModel):
     grouped_kv_heads: bool
     tiles: list[TileRow]
     costs: list[CostRow]
+
+    def role_of(self, file: str | Path) -> Literal["fitted", "held_out"]:
+        """Whether the rows of a measured file were held out of the fit of its constants; a folder does not matter."""
+        return "fitted" if Path(file).stem in self.fitted_to else "held_out"
 
     def choices(self, spec: GpuSpec, workload: AttentionWorkload, stack: str | None = None) -> dict[str, Choice]:
         """Choices of the kernel on this GPU and shape; empty when the tables do not cover it."""
@@ -154,7 +159,8 @@ def _read(name: str) -> Implementation:
     if own.base is None:
         return own
     base = _read(own.base)
-    return own.model_copy(update={"tiles": own.tiles + base.tiles, "costs": own.costs + base.costs})
+    both = {field: getattr(own, field) + getattr(base, field) for field in ("fitted_to", "tiles", "costs")}
+    return own.model_copy(update=both)
 
 
 def _validated(model: type[Model], content: object, where: str) -> Model:

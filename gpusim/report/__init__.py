@@ -4,13 +4,14 @@
 which points make up one line. Leaves out simulation, and measured CSVs: measurements arrive as `MeasuredPoint`.
 """
 
-from gpusim.report.files import manifest_json, next_run_dir, results_csv, results_json, write_whole
+from gpusim.report.files import json_text, manifest_json, next_run_dir, results_csv, results_json, write_whole
 from gpusim.report.series import MeasuredPoint, Series, series_names, series_of
 
 # `plots` and `tables` are imported by who draws: matplotlib and rich take longer to load than all of gpusim.
 __all__ = [
     "MeasuredPoint",
     "Series",
+    "json_text",
     "manifest_json",
     "next_run_dir",
     "results_csv",

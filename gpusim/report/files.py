@@ -58,7 +58,7 @@ def results_json(
     Raises ValueError for NaN and infinity, which JSON does not have.
     """
     document = {"gpusim": version, "scenario": dict(scenario), "points": [point.record() for point in points]}
-    return _json(document if out is None else document | {"out": out})
+    return json_text(document if out is None else document | {"out": out})
 
 
 def manifest_json(
@@ -78,7 +78,7 @@ def manifest_json(
     wall time in seconds, in the order of the results; `steps` counts the events that were simulated in that time.
     """
     total_s = sum(wall_s)
-    return _json(
+    return json_text(
         {
             "versions": dict(versions),
             "config_sha256": {name: hashlib.sha256(text.encode()).hexdigest() for name, text in configs.items()},
@@ -94,7 +94,11 @@ def manifest_json(
     )
 
 
-def _json(document: Mapping[str, object]) -> str:
+def json_text(document: Mapping[str, object]) -> str:
+    """A document as every JSON file and `--json` here writes it.
+
+    Raises ValueError for NaN and infinity, which JSON does not have.
+    """
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 

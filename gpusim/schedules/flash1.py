@@ -86,7 +86,7 @@ def build(workload: AttentionWorkload, choices: FlashChoices, costs: Mapping[str
                 cta.do("m + log ℓ", LogSumExp(m, l, lse), last)
                 cta.store(lse, row_values("LSE", workload, DType.FP32, Role.SAVED, rows).tile(row="i"), last)
     kernel = cta.build(cost=_step_cost(costs.get("forward"), grain), ctas_per_sm=choices.ctas_per_sm)
-    return TaskGraph((kernel,), choices.model_dump())
+    return TaskGraph((kernel,))
 
 
 def _travelling(

@@ -69,4 +69,4 @@ def build(workload: AttentionWorkload, choices: FlashChoices, costs: Mapping[str
         cta.do("m + log ℓ", LogSumExp(m, l, lse))
         cta.store(lse, row_values("LSE", workload, DType.FP32, Role.SAVED, tile_q).tile(row="m"))
     kernel = cta.build(cost=costs.get("forward"), ctas_per_sm=choices.ctas_per_sm)
-    return TaskGraph((kernel,), choices.model_dump())
+    return TaskGraph((kernel,))

@@ -10,7 +10,6 @@ from gpusim.schedules.choices import NaiveChoices, ScorePass
 from gpusim.schedules.gemm import stationary_gemm, tiled_gemm
 from gpusim.schedules.rowwise import (
     add_pass,
-    cast_pass,
     copy_pass,
     fill_pass,
     softmax_groups,
@@ -32,7 +31,7 @@ def build(workload: AttentionWorkload, choices: NaiveChoices, costs: Mapping[str
         kernels = _stationary_kernels(workload, choices)
     else:
         kernels = _tiled_kernels(workload, choices, costs)
-    return TaskGraph(tuple(kernels), choices.model_dump())
+    return TaskGraph(tuple(kernels))
 
 
 def _stationary_kernels(workload: AttentionWorkload, choices: NaiveChoices) -> list[Kernel]:
@@ -142,7 +141,7 @@ def _mask_kernels(mask: Tensor, costs: Mapping[str, KernelCost]) -> list[Kernel]
     return [
         fill_pass("mask_fill", full, MASKED_SCORE, cost=cost),
         triangle_pass("mask_triangle", full, upper, cost=cost),
-        cast_pass("mask_cast", upper, mask, cost=cost),
+        copy_pass("mask_cast", upper, mask, cost=cost),
     ]
 
 

@@ -75,11 +75,6 @@ def copy_pass(
     return cta.build(cost=cost, ctas_per_sm=GROUPS_PER_SM)
 
 
-def cast_pass(name: str, src: Tensor, dst: Tensor, *, cost: KernelCost | None) -> Kernel:
-    """dst = src in the format of dst."""
-    return copy_pass(name, src, dst, cost=cost)
-
-
 def fill_pass(name: str, dst: Tensor, value: float, *, cost: KernelCost | None) -> Kernel:
     """dst = value everywhere."""
     cta = _pass(name, dst)

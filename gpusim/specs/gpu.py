@@ -1,6 +1,6 @@
 """A whole GPU as frozen values: SMs, memory, launch costs, power, and where every number comes from."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, Field
 
@@ -85,6 +85,12 @@ class GpuSpec(BaseModel):
             )
         groups = {"l2": self.memory.l2, "hbm": self.memory.hbm, "launch": self.launch}
         return Timings.model_validate(groups, from_attributes=True)
+
+    def at_clock(self, clock_mhz: float | None) -> Self:
+        """This GPU with its SM clock locked, in MHz; itself for None. What tensor kernels sustain still limits them."""
+        if clock_mhz is None:
+            return self
+        return self.model_copy(update={"sm": self.sm.model_copy(update={"clock_hz": clock_mhz * 1e6})})
 
     @property
     def smem_bandwidth_bytes_per_s(self) -> float:

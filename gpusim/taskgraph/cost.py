@@ -10,12 +10,12 @@ class KernelCost(BaseModel):
     """Timing constants of one kernel on one architecture.
 
     `matmul_efficiency` is the share of the dense tensor rate that its instructions reach; `softmax_cycles_per_score`,
-    `rescale_cycles_per_element`, `elementwise_cycles_per_element` (copies and scales) and
-    `epilogue_cycles_per_element` occupy the SM's compute pipe (None: what ideal units need); with `epilogue_overlaps`
-    (persistent kernels) only the part of the epilogue that outlasts the main loop does;
-    `overlap` is the hidden share of the smaller of matrix and softmax work of one step. `entry_cycles` delays the
-    first step each time a main loop is entered, and `step_cycles` follows every step; neither occupies the pipe.
-    `hbm_efficiency` scales the HBM rate that this kernel's access pattern reaches.
+    `rescale_cycles_per_element`, `elementwise_cycles_per_element` (copies, scales and adds) and
+    `epilogue_cycles_per_element` occupy the SM's compute pipe (None: what ideal units need; an epilogue of 0 is free);
+    with `epilogue_overlaps` (persistent kernels) only the part that outlasts the main loop does; `overlap` is the
+    hidden share of the smaller of matrix and softmax work of one step. `entry_cycles` delays the first step each time a
+    main loop is entered, and `step_cycles` follows every step; neither occupies the pipe. `hbm_efficiency` scales the
+    HBM rate that this kernel's access pattern reaches.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

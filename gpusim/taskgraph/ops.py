@@ -151,7 +151,7 @@ Op = (
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Work of one op on whole tiles: FLOPs, exponentials, FP32 instructions, elements touched."""
+    """Work of one op on whole tiles: FLOPs, exponentials, FP32 instructions."""
 
     flops: int = 0
     exps: int = 0

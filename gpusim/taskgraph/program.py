@@ -1,5 +1,7 @@
 """Tasks, loops, kernels and graphs: a schedule as data."""
 
+import itertools
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -79,24 +81,12 @@ class Kernel:
     @property
     def ctas(self) -> int:
         """CTAs of the grid as the graph groups them; times `grain` is what the GPU launches."""
-        count = 1
-        for _, extent in self.grid:
-            count *= extent
-        return count
+        return math.prod(extent for _, extent in self.grid)
 
     def coordinates(self) -> Iterator[tuple[int, ...]]:
         """Grid coordinates of every CTA in dispatch order."""
-        extents = [extent for _, extent in self.grid]
-        for number in range(self.ctas):
-            yield self._split(number, extents)
-
-    @staticmethod
-    def _split(number: int, extents: list[int]) -> tuple[int, ...]:
-        values = []
-        for extent in extents:
-            number, value = divmod(number, extent)
-            values.append(value)
-        return tuple(values)
+        for values in itertools.product(*(range(extent) for _, extent in reversed(self.grid))):
+            yield values[::-1]
 
     @property
     def smem_bytes(self) -> int:
@@ -147,14 +137,9 @@ def _unique(tensors: Iterator[Tensor]) -> tuple[Tensor, ...]:
 
 @dataclass(frozen=True, slots=True)
 class TaskGraph:
-    """Kernels that run one after another, and what they compute on.
-
-    `choices` records the tiles and options the schedule was built with, for the report. `inputs` names the tensors
-    in the order Q, K, V.
-    """
+    """Kernels that run one after another."""
 
     kernels: tuple[Kernel, ...]
-    choices: Mapping[str, int | float | str | bool] = field(default_factory=dict)
 
     def tensors(self) -> tuple[Tensor, ...]:
         """Every tensor once, in order of first use."""

@@ -63,6 +63,11 @@ class Tensor:
         """Tiles across one matrix."""
         return ceil_div(self.cols, self.tile_cols)
 
+    @property
+    def num_tiles(self) -> int:
+        """Tiles of all matrices together."""
+        return self.heads * self.row_tiles * self.col_tiles
+
     def heads_per_matrix(self, grid_heads: int) -> int:
         """How many neighbouring heads of a grid share one matrix of this tensor."""
         return grid_heads // self.heads

@@ -56,6 +56,12 @@ class AttentionWorkload(BaseModel):
             )
         return self
 
+    @model_validator(mode="after")
+    def _causal_has_its_own_field(self) -> Self:
+        if self.mask == "causal":
+            raise ValueError("mask = causal: a causal mask has a field of its own; write causal: true")
+        return self
+
     @property
     def flops(self) -> int:
         """FLOPs by the convention of the published benchmarks: forward 4·B·H·Nq·Nk·d, halved when causal,

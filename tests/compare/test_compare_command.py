@@ -1,6 +1,5 @@
 """`gpusim compare`: every row is simulated or skipped with its line and the reason, and nothing stops the rest."""
 
-import csv
 import json
 import os
 import sys
@@ -10,7 +9,6 @@ import pytest
 
 from gpusim.cli import main
 from gpusim.compare import compare
-from gpusim.measured import find_measured
 
 COLUMNS = "gpu,kernel,pass,dtype,batch,heads,kv_heads,seqlen_q,seqlen_k,head_dim,causal,dropout,mask,latency_ms,timing"
 GOOD = "A100-80GB-SXM4,flash2,fwd,fp16,1,1,1,64,64,64,false,0,none,0.01,event"
@@ -174,27 +172,18 @@ def test_a_comparison_leaves_whole_files_and_repeats_them(run, tmp_path: Path) -
         assert (first / name).read_bytes() == (again / name).read_bytes(), name
 
 
-def first_light_rows(path: Path) -> Path:
-    """Rows of the FlashAttention-1 paper that the bar is about, in a file of the same name."""
-    with open(find_measured("fa1_paper_a100_fwd"), newline="") as file:
-        rows = list(csv.DictReader(file))
-    kept = [
-        row
-        for row in rows
-        if row["kernel"] in ("pytorch_naive", "flash1")
+def is_first_light(row: dict[str, str]) -> bool:
+    """The rows of the FlashAttention-1 paper that the bar is about."""
+    return (
+        row["kernel"] in ("pytorch_naive", "flash1")
         and (row["pass"], float(row["dropout"]), row["mask"], row["causal"]) == ("fwd", 0.0, "none", "false")
         and 1024 <= int(row["seqlen_q"]) <= 8192
-    ]
-    with open(path, "w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0].keys())
-        writer.writeheader()
-        writer.writerows(kept)
-    return path
+    )
 
 
-def test_first_light_accuracy(tmp_path: Path) -> None:
+def test_first_light_accuracy(subset, tmp_path: Path) -> None:
     """FA-1 paper, A100-40, forward, no mask or dropout, N = 1k to 8k: mean |error| at most 25 % for both kernels."""
-    done = compare([first_light_rows(tmp_path / "fa1_paper_a100_fwd.csv")], workers=2)
+    done = compare([subset("fa1_paper_a100_fwd", is_first_light, tmp_path)], workers=2)
     assert () == done.skipped
     mape_pct = {series.key[2]: series.every.mape_pct for series in done.series()}
     assert {"pytorch_naive", "flash1"} == set(mape_pct)

@@ -1,12 +1,10 @@
 """Eager attention against shipped measurements: a bar that no change may cross, well above today's error."""
 
-import csv
 from pathlib import Path
 
 import pytest
 
 from gpusim.compare import SeriesFigures, compare
-from gpusim.measured import find_measured
 
 MAPE_PCT = 8.0
 LONGEST = 4096
@@ -16,31 +14,22 @@ SERIES = {
 }
 
 
-def eager_rows(file: str, folder: Path) -> Path:
-    """Rows of eager PyTorch without dropout and padding, up to N = 4,096 and head dim 128, in a file of that name."""
-    with open(find_measured(file), newline="") as shipped:
-        rows = list(csv.DictReader(shipped))
-    kept = [
-        row
-        for row in rows
-        if (row["kernel"], row["pass"]) == ("pytorch_naive", "fwd")
+def is_eager(row: dict[str, str]) -> bool:
+    """Eager PyTorch without dropout and padding, up to N = 4,096 and head dim 128."""
+    return (
+        (row["kernel"], row["pass"]) == ("pytorch_naive", "fwd")
         and row["mask"] in ("none", "causal")
         and float(row["dropout"] or 0) == 0
         and int(row["seqlen_q"]) <= LONGEST
         and int(row["head_dim"]) <= 128
-    ]
-    with open(folder / f"{file}.csv", "w", newline="") as copied:
-        writer = csv.DictWriter(copied, rows[0].keys())
-        writer.writeheader()
-        writer.writerows(kept)
-    return folder / f"{file}.csv"
+    )
 
 
 @pytest.fixture(scope="module")
-def series(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int, bool], SeriesFigures]:
+def series(subset, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int, bool], SeriesFigures]:
     """Figures by file, head dim and causal, all simulated in one go."""
     folder = tmp_path_factory.mktemp("eager")
-    done = compare([eager_rows(file, folder) for file in SERIES], workers=2, mode="auto")
+    done = compare([subset(file, is_eager, folder) for file in SERIES], workers=2, mode="auto")
     assert () == done.skipped
     return {(Path(found.key[0]).stem, *found.key[5:]): found for found in done.series()}
 

@@ -4,10 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from gpusim.compare import ComparedRow, Comparison, comparison_json
-from gpusim.implementations import implementations
-from gpusim.measured import MeasuredRow, SkippedRow
+from gpusim.compare import ComparedRow, Comparison
+from gpusim.compare_page import comparison_json
+from gpusim.implementations import ScheduleRequest, implementations
+from gpusim.measured import MeasuredRow, SkippedRow, find_measured, read_measured
+from gpusim.overlay import overlay
+from gpusim.point import Point
 from gpusim.results import PointResult
+from gpusim.specs import load_gpu
 from gpusim.workloads import AttentionWorkload, Conditions
 
 MIB = 2**20
@@ -52,7 +56,7 @@ def compared(
 
 def comparison(*rows: ComparedRow, skipped: tuple[SkippedRow, ...] = ()) -> Comparison:
     """These rows and nothing else."""
-    return Comparison(len(rows) + len(skipped), rows, skipped, {}, {}, (), (), 0, 0, False)
+    return Comparison(rows, skipped, {}, {}, (), (), 0, 0, False)
 
 
 # flash2: errors +10 %, −10 %, 0; roofline/measured 0.5, 0.4, 0.5. flash1, not trusted: error +50 %, ratio 0.25.
@@ -98,8 +102,8 @@ def test_the_trust_list_leaves_rows_out() -> None:
 def test_a_series_per_kernel_in_order_of_appearance() -> None:
     """Its figures are those of its own rows; one without trusted rows has no trusted figures."""
     first, second = comparison(OTHER, *SERIES).series()
-    assert ("flash1", 1, None) == (first.key[2], first.every.n, first.trusted)
-    assert ("flash2", 3, 3) == (second.key[2], second.every.n, second.trusted.n)
+    assert ("flash1", 1, None) == (first.key.kernel, first.every.n, first.trusted)
+    assert ("flash2", 3, 3) == (second.key.kernel, second.every.n, second.trusted.n)
 
 
 def test_no_row_has_no_figures() -> None:
@@ -127,13 +131,26 @@ def test_a_row_with_counters_only_has_checks_and_no_error() -> None:
     assert {"measured": 2000, "simulated": 1600, "error": pytest.approx(-0.2)} == row.checks()["dram_bytes"]
 
 
-@pytest.mark.parametrize("kernel", ["flash1", "flash2", "pytorch_naive"])
+@pytest.mark.parametrize("kernel", ["flash1", "flash2", "pytorch_naive", "megatron_fused_softmax"])
 def test_a_series_is_fitted_where_constants_were_fitted_to_its_file(kernel: str) -> None:
     """And held out everywhere else."""
     fitted_to = implementations()[kernel].fitted_to[0]
     fitted = compared(1.0, 1.0, kernel=kernel, file=f"{fitted_to}.csv")
     other = compared(1.0, 1.0, kernel=kernel, file="somewhere_else.csv")
     assert ["fitted", "held_out"] == [series.role for series in comparison(fitted, other).series()]
+
+
+def test_a_curve_is_fitted_to_a_file_given_by_its_path() -> None:
+    """The folder of a scenario's measured file says nothing; a pytorch_naive row on a point of its own shape."""
+    file = find_measured("fa1_paper_a100_fwd")
+    rows = [row for row in read_measured(file).rows if row.implementation == "pytorch_naive" and row.latency_ms]
+    row = next(row for row in rows if not row.workload.dropout and row.workload.mask == "none")
+    point = Point(load_gpu(row.gpu), ScheduleRequest(row.implementation, None), row.workload, row.conditions)
+    names = {"gpu": row.gpu, "schedule": "naive", "implementation": row.implementation, "version": None, "stack": None}
+    figures = {"status": "ok", "latency_ms": 1.0, "roofline_ms": 1.0, "sm_clock_mhz": None}
+    timing = {"timing": "event", "cache": "cold"}
+    result = PointResult.model_validate(row.workload.model_dump(mode="json") | names | figures | timing)
+    assert ["fitted"] == [series.role for series in overlay([point], [result], [str(file)]).series]
 
 
 def test_the_document_has_the_keys_of_the_contract() -> None:

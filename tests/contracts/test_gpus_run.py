@@ -6,6 +6,7 @@ from functools import cache
 import pytest
 
 from gpusim.analytic import kernel_work
+from gpusim.engine import simulate
 from gpusim.implementations import implementations, parse_request, plan
 from gpusim.point import Point, run_point
 from gpusim.results import PointResult
@@ -33,14 +34,46 @@ def result(gpu: str, name: str, shape: str, timing: str = "ncu", cache: str = "c
 RUNS = [case for case in ALL if result(*case).status == "ok"]
 
 
+# What has to run, and on which shapes: RUNS alone would only shrink if one of them came to be refused.
+A100_LIKE = ("a100_pcie_40gb", "a100_pcie_80gb", "a100_sxm4_40gb", "a100_sxm4_80gb", "a30")
+H100_LIKE = ("h100_pcie_80gb", "h100_sxm5_80gb", "h200_sxm_141gb", "h800_sxm5_80gb")
+MUST_RUN = {
+    "naive": {
+        A100_LIKE + H100_LIKE: ("tiny", "ragged", "wide", "widest"),
+        ("l40s",): ("tiny", "ragged"),
+        ("canvas",): ("tiny",),
+    },
+    "pytorch_naive": {A100_LIKE + H100_LIKE: tuple(SHAPES), ("canvas",): ("tiny",)},
+    "megatron_fused_softmax": {
+        A100_LIKE + H100_LIKE: ("tiny", "ragged", "wide", "widest"),
+        ("canvas",): ("tiny",),
+    },
+    "flash1": {A100_LIKE: ("tiny", "ragged", "wide"), ("canvas",): ("tiny",)},
+    "flash2": {
+        (*A100_LIKE, *H100_LIKE, "l40s"): ("tiny", "ragged", "wide", "widest"),
+        ("canvas",): ("tiny",),
+    },
+}
 SIMULATED = [gpu for gpu in gpu_names() if not load_gpu(gpu).missing_for_simulation()]
 
 
 def test_most_of_them_run() -> None:
-    """Canvas runs the tiny shape with all four, the others everything their tables cover, fit-only GPUs nothing."""
+    """Canvas runs the tiny shape with all five, the others everything their tables cover, fit-only GPUs nothing."""
     assert {(gpu, name) for gpu in SIMULATED for name in ("naive", "flash2")} <= {case[:2] for case in RUNS}
     assert set(SIMULATED) == {gpu for gpu, _, _ in RUNS}
     assert {name for gpu, name, shape in RUNS if (gpu, shape) == ("canvas", "tiny")} == set(implementations())
+
+
+def test_what_has_to_run_runs() -> None:
+    """Every implementation, with the GPUs and shapes it must not refuse."""
+    must = {
+        (gpu, name, shape)
+        for name, table in MUST_RUN.items()
+        for gpus, shapes in table.items()
+        for gpu in gpus
+        for shape in shapes
+    }
+    assert set() == must - set(RUNS)
 
 
 def test_eager_pytorch_runs_causal_wherever_it_runs() -> None:
@@ -91,13 +124,19 @@ def test_stall_shares_add_up(gpu: str, name: str, shape: str, timing: str) -> No
 
 @pytest.mark.parametrize(("gpu", "name", "shape"), RUNS)
 def test_simulated_traffic_is_the_closed_form(gpu: str, name: str, shape: str) -> None:
-    """Bytes asked of L2, kernel by kernel, equal those counted from the program alone."""
-    graph = plan(parse_request(name, "test"), load_gpu(gpu), SHAPES[shape]).graph
+    """What the machine counts kernel by kernel is what the program asks for: in HBM without an L2, hits beside it with.
+
+    The point reports the same bytes as asked of L2.
+    """
+    spec = load_gpu(gpu)
+    graph = plan(parse_request(name, "test"), spec, SHAPES[shape]).graph
     works = [kernel_work(kernel) for kernel in graph.kernels]
+    bare = spec.model_copy(update={"memory": spec.memory.model_copy(update={"l2": None})})
+    cold = Conditions(timing="ncu", cache="cold")
+    without, with_l2 = (simulate(graph, machine, cold).kernels for machine in (bare, spec))
+    assert [(w.read_bytes, w.write_bytes) for w in works] == [(k.hbm_read_bytes, k.hbm_write_bytes) for k in without]
+    assert [w.read_bytes for w in works] == [k.hbm_read_bytes + k.l2_hit_bytes for k in with_l2]
     answer = result(gpu, name, shape)
-    assert [(w.read_bytes, w.write_bytes) for w in works] == [
-        (kernel.l2_read_bytes, kernel.l2_write_bytes) for kernel in answer.kernels
-    ]
     assert sum(work.read_bytes for work in works) == answer.l2_read_bytes
     assert sum(work.write_bytes for work in works) == answer.l2_write_bytes
 

@@ -90,10 +90,3 @@ def test_it_says_what_it_is_and_where_it_comes_from(name: str) -> None:
     assert name == schedule.name
     assert "arXiv" in schedule.source
     assert 0 < len(schedule.summary.splitlines()) < 2
-
-
-@pytest.mark.parametrize("name", SCHEDULES)
-def test_it_records_its_choices(name: str) -> None:
-    """The graph carries the tiles it was built with."""
-    choices = build(name, "one tile", warps=2).choices
-    assert (4, 4, 2) == (choices["tile_q"], choices["tile_kv"], choices["warps"])

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import flash, naive, workloads
 
 from gpusim.dtypes import DType
 from gpusim.engine import Simulation, estimated_steps, loop, simulate
@@ -18,7 +19,7 @@ from gpusim.engine.tables import Tables, flatten
 from gpusim.errors import PointError, UnsupportedError
 from gpusim.hardware import Machine, build_machine, repeated_in_array, start_kernel
 from gpusim.implementations import implementations, parse_request, plan
-from gpusim.schedules import SCHEDULES, FlashChoices, NaiveChoices
+from gpusim.schedules import SCHEDULES, NaiveChoices
 from gpusim.specs import GpuSpec, load_gpu
 from gpusim.taskgraph import (
     Add,
@@ -296,47 +297,14 @@ random_nested = st.builds(
     st.integers(1, 7),
     random_costs,
 )
-tiles = st.integers(1, 24)
-random_workloads = st.fixed_dictionaries(
-    {
-        "batch": st.integers(1, 2),
-        "heads": st.integers(1, 3),
-        "seqlen_q": st.integers(1, 60),
-        "seqlen_k": st.integers(1, 60),
-        "head_dim": st.integers(1, 20),
-        "head_dim_v": st.integers(1, 20),
-        "save_lse": st.booleans(),
-    }
-).map(AttentionWorkload.model_validate)
-random_flash = st.builds(
-    FlashChoices,
-    tile_q=tiles,
-    tile_kv=tiles,
-    stages=st.integers(1, 4),
-    accumulators=st.sampled_from(["smem", "registers"]),
-    fold_scale=st.booleans(),
-    grain=st.integers(1, 3),
-    partials=st.sampled_from(["output", "fp32"]),
-)
-random_naive = st.builds(
-    NaiveChoices,
-    tile_q=tiles,
-    tile_kv=tiles,
-    stages=st.integers(1, 4),
-    pv_tile_q=st.none() | tiles,
-    pv_tile_d=st.none() | tiles,
-    qk_step=st.none() | tiles,
-    pv_step=st.none() | tiles,
-    softmax_rows=st.integers(1, 16),
-    accumulators=st.sampled_from(["smem", "registers"]),
-    prepare=st.sampled_from([(), ("copy_q", "transpose_k", "copy_v"), ("copy_k", "copy_v")]),
-    score_passes=st.sampled_from([(), ("divide",), ("add_causal_mask",), ("divide", "add_causal_mask")]),
-)
+SIZES = {"heads": 3, "seqlen": 60, "head_dim": 20}
+SCORE_PASSES = ((), ("divide",), ("add_causal_mask",), ("divide", "add_causal_mask"))
+random_flash = st.tuples(workloads(**SIZES, grouped=True), flash(tile=24, stages=4))
+random_naive = st.tuples(workloads(**SIZES), naive(tile=24, stages=4, softmax_rows=16, score_passes=SCORE_PASSES))
 KERNELS = ("qk", "softmax", "pv", "copy", "transpose", "elementwise", "broadcast", "forward")
 random_attention = st.builds(
-    lambda workload, named, cost: SCHEDULES[named[0]].build(workload, named[1], dict.fromkeys(KERNELS, cost)),
-    random_workloads,
-    st.tuples(st.sampled_from(["flash1", "flash2"]), random_flash) | st.tuples(st.just("naive"), random_naive),
+    lambda case, cost: SCHEDULES[case[1][0]].build(case[0], case[1][1], dict.fromkeys(KERNELS, cost)),
+    random_flash | random_naive,
     random_costs,
 )
 

@@ -3,6 +3,7 @@
 import pytest
 
 from gpusim.analytic import graph_operand_bytes, kernel_work
+from gpusim.engine import simulate
 from gpusim.implementations import parse_request, plan
 from gpusim.point import Point, run_point
 from gpusim.schedules import SCHEDULES, NaiveChoices
@@ -35,8 +36,16 @@ def test_flash_asks_l2_for_k_and_v_once_a_query_tile(seqlen: int) -> None:
 
 @pytest.mark.parametrize("gpu", SIMULATED)
 def test_simulated_flash_asks_the_same_and_reads_hbm_once(gpu: str) -> None:
-    """At N = 1,024 the simulation counts 2.25 MiB at L2, and cold HBM reads are Q, K and V once: 3·N·d numbers."""
-    result = run_point(Point(load_gpu(gpu), parse_request(FLASH_TILES, "test"), one_head(1024), COLD))
+    """At N = 1,024 hits and HBM reads are Q once and K, V for each of 8 query tiles: N·d·(1 + 2·8) numbers of 2 bytes.
+
+    With O written that is 2.25 MiB; cold HBM reads are Q, K and V once: 3·N·d numbers.
+    """
+    spec = load_gpu(gpu)
+    graph = plan(parse_request(FLASH_TILES, "test"), spec, one_head(1024)).graph
+    (kernel,) = simulate(graph, spec, COLD).kernels
+    assert 1024 * 64 * (1 + 2 * 8) * 2 == kernel.hbm_read_bytes + kernel.l2_hit_bytes
+    assert 3 * 1024 * 64 * 2 == kernel.hbm_read_bytes
+    result = run_point(Point(spec, parse_request(FLASH_TILES, "test"), one_head(1024), COLD))
     assert 2.25 * MIB == result.l2_read_bytes + result.l2_write_bytes
     assert 3 * 1024 * 64 * 2 == result.hbm_read_bytes
 

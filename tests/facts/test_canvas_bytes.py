@@ -63,6 +63,8 @@ def test_flash_writes_nothing_but_the_output(tile: int) -> None:
 def test_without_a_cache_analytic_and_simulated_bytes_agree(schedule: object, bytes_: int) -> None:
     """The closed form of the same graph gives the same bytes as the simulation."""
     assert bytes_ == asked_bytes(schedule)
+    result = simulated(schedule)
+    assert bytes_ == result.hbm_read_bytes + result.hbm_write_bytes
 
 
 def test_flash1_also_carries_o_m_and_l_between_two_blocks() -> None:

@@ -77,12 +77,14 @@ def test_the_fa1_setting_fits_an_a100_40_at_8k(schedule: str) -> None:
     assert 34_359_738_368 <= footprint(graph).peak_bytes <= A100.memory.hbm.capacity_bytes
 
 
-@pytest.mark.parametrize("schedule", ["naive", "pytorch_naive"])
-def test_the_fa1_setting_is_out_of_memory_at_16k(schedule: str) -> None:
-    """At N = 16,384 S and P alone are 137.4 GB; the answer states the bytes needed and the bytes there are."""
+@pytest.mark.parametrize(("schedule", "tensors"), [("naive", 4), ("pytorch_naive", 5)])
+def test_the_fa1_setting_is_out_of_memory_at_16k(schedule: str, tensors: int) -> None:
+    """At N = 16,384 S and P alone are 137.4 GB; the answer states the bytes needed and the bytes there are.
+
+    Beside S and P there are Q, K, V and O, and with eager PyTorch the copy of V that PV still has to read.
+    """
     workload = fa1_setting(16384)
-    peak = footprint(plan(parse_request(schedule, "test"), A100, workload).graph).peak_bytes
-    assert 137_438_953_472 <= peak
+    peak = 2 * 128 * (tensors * 16384 * 64 + 2 * 16384**2)
     result = run_point(Point(A100, parse_request(schedule, "test"), workload, Conditions()))
     assert ("out_of_memory", None) == (result.status, result.latency_ms)
     assert f"{peak:,} B" in result.reason

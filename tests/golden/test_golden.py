@@ -13,7 +13,7 @@ from gpusim.measured import find_measured, measured_names
 ROOT = Path(__file__).parents[2]
 DRIFT = 0.005
 RENEW = "if it is meant, python -m validation golden renews the list"
-LAST_MAPE_PCT, ALLOWED_RISE = 5.5, 0.5  # of validation/README.md, row "all"; percent points
+ALLOWED_RISE = 0.5  # percent points
 
 
 def golden() -> ModuleType:
@@ -25,6 +25,15 @@ def golden() -> ModuleType:
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
+
+
+def last_mape_pct() -> float:
+    """The mean absolute error of validation/README.md, row "all"."""
+    lines = (ROOT / "validation" / "README.md").read_text(encoding="utf-8").splitlines()
+    tables = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
+    (header,) = (cells for cells in tables if "mean abs error" in cells)
+    (total,) = (cells for cells in tables if "all" == cells[0])
+    return float(total[header.index("mean abs error")].removesuffix("%"))
 
 
 @pytest.mark.parametrize("row", golden().golden_rows(), ids=str)
@@ -39,4 +48,4 @@ def test_the_error_over_all_rows_that_count_does_not_rise() -> None:
     """At most half a point above what validation/README.md says."""
     figures = compare([find_measured(name) for name in measured_names()], workers=2).trusted_figures()
     assert figures is not None
-    assert figures.mape_pct <= LAST_MAPE_PCT + ALLOWED_RISE
+    assert figures.mape_pct <= last_mape_pct() + ALLOWED_RISE

@@ -76,6 +76,8 @@ def test_pins_of_the_released_kernel_do_not_bind_a_custom_one() -> None:
     [
         ("a100_sxm4_40gb", 64, (128, 128, 4)),
         ("a100_sxm4_40gb", 128, (128, 64, 4)),
+        ("a100_sxm4_40gb", 160, (128, 32, 4)),
+        ("a100_sxm4_40gb", 161, (128, 64, 8)),
         ("a100_sxm4_40gb", 192, (128, 64, 8)),
         ("a100_sxm4_40gb", 256, (128, 64, 8)),
         ("h100_sxm5_80gb", 256, (64, 64, 4)),
@@ -295,8 +297,8 @@ def test_a_head_dim_beyond_the_table_is_unsupported() -> None:
 
 
 def test_a_tile_that_fits_is_named_with_its_stages() -> None:
-    """Four stages of 128 × 128 do not fit 163 KiB; three do: (128 + 3·2·128)·64·2 = 114,688 B fit, four 147,456 B do
-    too, six stages of K and V need 212,992 B and are refused in favour of the largest count that fits."""
+    """Six stages need (128 + 6·2·128)·64·2 = 212,992 B of 166,912 B and five 180,224 B; four, 147,456 B, are the
+    largest count that fits."""
     with pytest.raises(DoesNotFitError) as caught:
         plan(parse_request({"name": "flash2", "tile_q": 128, "tile_kv": 128, "stages": 6}, "test"), A100, attention())
     assert "212,992 B" in caught.value.reason
@@ -357,3 +359,16 @@ def test_choices_belong_to_the_schedule(name: str) -> None:
     implementation = implementations()[name]
     known = {"gemm_tiles"} | set(SCHEDULES[implementation.schedule].choices.model_fields)
     assert {key for row in implementation.tiles for key in row.choices} <= known
+
+
+def test_a_stated_residency_is_no_more_than_the_sm_holds() -> None:
+    """(128 + 2·64)·128·2 B = 64 KiB and 1 KiB reserved: two CTAs in 164 KiB, not 64."""
+    tiles = {"name": "flash2", "tile_q": 128, "tile_kv": 64}
+    with pytest.raises(DoesNotFitError) as caught:
+        plan(parse_request(tiles | {"ctas_per_sm": 64}, "test"), A100, attention(head_dim=128))
+    assert caught.value.reason.endswith(
+        "ctas_per_sm is 64 but an SM of a100_sxm4_40gb holds 2, limited by shared memory"
+    )
+    assert "state at most 2, or lower the tiles" == caught.value.fix
+    (kernel,) = plan(parse_request(tiles | {"ctas_per_sm": 2}, "test"), A100, attention(head_dim=128)).graph.kernels
+    assert 2 == kernel.ctas_per_sm

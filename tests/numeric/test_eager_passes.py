@@ -47,17 +47,13 @@ def eager(problem: AttentionWorkload, passes: str, tiles: str = "one step") -> T
     return SCHEDULES["naive"].build(problem, choices, {})
 
 
-def torch_attention(inputs: dict[str, np.ndarray], *, causal: bool) -> np.ndarray:
-    """PyTorch's own attention in float64."""
-    q, k, v = (torch.from_numpy(inputs[name].astype(np.float64)) for name in "QKV")
-    return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal).numpy()
-
-
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("tiles", TILES)
 @pytest.mark.parametrize("passes", PASSES)
 @pytest.mark.parametrize("seqlen", SEQLENS)
-def test_every_pass_list_is_torch_attention(seqlen: int, passes: str, tiles: str, causal: bool) -> None:
+def test_every_pass_list_is_torch_attention(
+    torch_attention, seqlen: int, passes: str, tiles: str, causal: bool
+) -> None:
     """Float64, whole tiles and ragged ones, in program order."""
     problem = workload(seqlen, causal=causal)
     inputs = inputs_for(problem, seed=seqlen)
@@ -67,7 +63,7 @@ def test_every_pass_list_is_torch_attention(seqlen: int, passes: str, tiles: str
 
 @pytest.mark.parametrize("tiles", TILES)
 @pytest.mark.parametrize("passes", PASSES)
-def test_any_legal_order_is_causal_attention(passes: str, tiles: str) -> None:
+def test_any_legal_order_is_causal_attention(torch_attention, passes: str, tiles: str) -> None:
     """Four random orders of CTAs and steps, ragged tiles."""
     problem = workload(13)
     graph, inputs = eager(problem, passes, tiles), inputs_for(problem, seed=1)
@@ -108,7 +104,7 @@ def rounding_bound(inputs: dict[str, np.ndarray], dtype: DType) -> np.ndarray:
 @pytest.mark.parametrize("dtype", HALF_ULP)
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("passes", PASSES)
-def test_storage_precision_errs_by_its_roundings(passes: str, causal: bool, dtype: DType) -> None:
+def test_storage_precision_errs_by_its_roundings(torch_attention, passes: str, causal: bool, dtype: DType) -> None:
     """Tensors in fp16 or bf16: a mask of −10,000 still leaves no weight, and errors stay below the bound."""
     problem = workload(13, causal=causal, dtype=dtype)
     inputs = inputs_for(problem, seed=4, precision="storage")

@@ -68,12 +68,6 @@ def graph_of(case: str, problem: AttentionWorkload) -> TaskGraph:
     return SCHEDULES[name].build(problem, choices, {})
 
 
-def torch_attention(inputs: dict[str, np.ndarray]) -> np.ndarray:
-    """PyTorch's own attention in float64, on inputs that are already rounded to their format."""
-    q, k, v = (torch.from_numpy(inputs[name].astype(np.float64)) for name in "QKV")
-    return torch.nn.functional.scaled_dot_product_attention(q, k, v).numpy()
-
-
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("case", CASES)
 def test_program_order_gives_attention(case: str, shape: str) -> None:
@@ -107,7 +101,7 @@ def test_head_dim_of_v_may_differ(case: str) -> None:
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("case", ["flash2", "flash1, fp32 partials", "naive", "flash2, two stages"])
-def test_storage_precision_is_near_torch(case: str, dtype: DType) -> None:
+def test_storage_precision_is_near_torch(torch_attention, case: str, dtype: DType) -> None:
     """Operands rounded to the format and sums in fp32 stay within a few roundings of PyTorch's float64 result."""
     problem = workload("ragged", dtype=dtype)
     inputs = inputs_for(problem, seed=4, precision="storage")
@@ -116,7 +110,7 @@ def test_storage_precision_is_near_torch(case: str, dtype: DType) -> None:
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
-def test_storage_precision_really_rounds(dtype: DType) -> None:
+def test_storage_precision_really_rounds(torch_attention, dtype: DType) -> None:
     """The output is in the workload's format: it differs from float64, and rounding it again changes nothing."""
     problem = workload("ragged", dtype=dtype)
     inputs = inputs_for(problem, seed=4, precision="storage")
@@ -126,7 +120,7 @@ def test_storage_precision_really_rounds(dtype: DType) -> None:
     assert np.abs(output - torch_attention(inputs)).max() > 0
 
 
-def test_the_reference_is_torch_attention() -> None:
+def test_the_reference_is_torch_attention(torch_attention) -> None:
     """The float64 definition that everything is compared with agrees with PyTorch to 1e-14."""
     inputs = inputs_for(workload("ragged"), seed=5)
     np.testing.assert_allclose(attention_reference(*inputs.values()), torch_attention(inputs), rtol=0, atol=1e-14)

@@ -1,5 +1,7 @@
 """GPU specs: datasheet arithmetic, and the rules that tie fields together."""
 
+from typing import get_args
+
 import pytest
 from pydantic import BaseModel, ValidationError
 
@@ -127,12 +129,16 @@ def test_data_folders_of_a_checkout_lie_beside_the_package() -> None:
 
 
 def test_every_model_of_the_spec_is_strict() -> None:
-    """Frozen, no unknown keys, no coercion, no NaN: on the GPU and on every group below it."""
-    pending: list[type[BaseModel]] = [GpuSpec]
+    """Frozen, no unknown keys, no coercion, no NaN: on the GPU and on every group below it, optional or in a dict."""
+    pending: list[object] = [GpuSpec]
+    visited: set[type[BaseModel]] = set()
     while pending:
-        model = pending.pop()
-        config = model.model_config
+        kind = pending.pop()
+        pending += get_args(kind)
+        if not (isinstance(kind, type) and issubclass(kind, BaseModel)) or kind in visited:
+            continue
+        visited.add(kind)
+        config = kind.model_config
         assert all([config["frozen"], config["strict"], config["extra"] == "forbid", not config["allow_inf_nan"]])
-        pending += [
-            kind for kind in model.__annotations__.values() if isinstance(kind, type) and issubclass(kind, BaseModel)
-        ]
+        pending += [field.annotation for field in kind.model_fields.values()]
+    assert {"L2Spec", "RegisterFile", "PowerSpec", "Source"} <= {model.__name__ for model in visited}
