@@ -211,7 +211,8 @@ class _KernelOnMachine:
             self._clock_hz = min(self._clock_hz, spec.sm.tensor_clock_hz)
         self._occupancy = occupancy(kernel, spec)
         self._before = self._counters()
-        start_kernel(self._memory, run.timings.hbm, kernel.cost.hbm_efficiency)
+        fill_bytes_per_s = spec.sm.l2_fill_bytes_per_clk * self._clock_hz
+        start_kernel(self._memory, run.timings.hbm, kernel.cost.hbm_efficiency, fill_bytes_per_s)
         self.task = SlotTask(
             kernel,
             lower(kernel, spec.sm, self._clock_hz, run.bases),

@@ -6,6 +6,7 @@ rate = stream rate × kernel efficiency × (1 − mix_loss · f), f = 2·min(r, 
 
 from gpusim.hardware.pipe import book
 from gpusim.hardware.state import (
+    FILL_PS_PER_BYTE,
     HBM_FREE_PS,
     HBM_PS_PER_BYTE,
     HBM_READ_BYTES,
@@ -23,8 +24,12 @@ from gpusim.units import ps_per_byte
 MIX_UPDATE_BYTES = 1 << 20  # the mix is looked at again after this much traffic
 
 
-def start_kernel(state: MemoryState, timings: HbmTimings, efficiency: float) -> None:
-    """Starts counting the read/write mix afresh; `efficiency` is the kernel's share of the stream rate."""
+def start_kernel(state: MemoryState, timings: HbmTimings, efficiency: float, fill_bytes_per_s: float) -> None:
+    """Starts counting the read/write mix afresh.
+
+    `efficiency` is the kernel's share of the stream rate, `fill_bytes_per_s` what an SM takes from L2 at its clock.
+    """
+    state.rates[FILL_PS_PER_BYTE] = ps_per_byte(fill_bytes_per_s)
     unmixed = ps_per_byte(timings.stream_bandwidth_bytes_per_s * efficiency)
     state.rates[HBM_UNMIXED_PS_PER_BYTE] = state.rates[HBM_PS_PER_BYTE] = unmixed
     state.counts[KERNEL_READ_BYTES] = state.counts[KERNEL_WRITE_BYTES] = 0

@@ -36,7 +36,7 @@ L2_PS_PER_BYTE = 0
 HBM_PS_PER_BYTE = 1  # of the running kernel at its present mix
 HBM_UNMIXED_PS_PER_BYTE = 2  # of the running kernel in one direction
 MIX_LOSS = 3
-FILL_PS_PER_BYTE = 4
+FILL_PS_PER_BYTE = 4  # of an SM at the clock of the running kernel
 NUM_RATES = 5
 
 NONE = -1  # no node
@@ -79,7 +79,6 @@ def build_memory(spec: GpuSpec, num_keys: int, num_nodes: int, repeated: Repeate
     counts[NEWEST] = counts[OLDEST] = NONE
     counts[MISS_LATENCY_PS] = ps_from_ns(timings.hbm.latency_ns)
     rates[MIX_LOSS] = timings.hbm.mix_loss
-    rates[FILL_PS_PER_BYTE] = ps_per_byte(spec.sm.l2_fill_bytes_per_clk * spec.sm.clock_hz)
     if l2 is not None and timings.l2 is not None:
         counts[L2_CAPACITY_BYTES] = l2.size_bytes
         counts[HIT_LATENCY_PS] = ps_from_ns(timings.l2.latency_ns)

@@ -359,7 +359,8 @@ def booked(graph: TaskGraph, spec: GpuSpec, ctas_per_sm: int) -> tuple[Tables, S
     kernel = graph.kernels[0]
     most = most_resident_tiles(graph, spec.memory.l2.size_bytes)
     machine = build_machine(spec, num_keys(graph), most, repeated_in_array)
-    start_kernel(machine.memory, spec.memory.hbm, kernel.cost.hbm_efficiency)
+    fill_bytes_per_s = spec.sm.l2_fill_bytes_per_clk * spec.sm.clock_hz
+    start_kernel(machine.memory, spec.memory.hbm, kernel.cost.hbm_efficiency, fill_bytes_per_s)
     tables = flatten(lower(kernel, spec.sm, spec.sm.clock_hz, first_keys(graph)), kernel)
     shared = Shared(
         pipe_free_ps=machine.pipe_free_ps,

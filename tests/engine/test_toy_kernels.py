@@ -60,6 +60,17 @@ def streamed(stages: int, cost: KernelCost | None = None) -> TaskGraph:
     return TaskGraph((cta.build(cost=cost),))
 
 
+def product() -> TaskGraph:
+    """load X[0], load W; multiply; store."""
+    cta = builder()
+    x, w, out = cta.buffer("x", 4, 4), cta.buffer("w", 4, 4), cta.accumulator("out", 4, 4)
+    cta.load(X.tile(), x)
+    cta.load(W.tile(), w)
+    cta.do("multiply", MatMul(x, w, out))
+    cta.store(out, Y.tile())
+    return TaskGraph((cta.build(),))
+
+
 def latency(graph: TaskGraph, spec: GpuSpec | None = None) -> int:
     """Simulated latency in ps of the kernels alone."""
     return simulate(graph, toy() if spec is None else spec, NCU).latency_ps
@@ -115,13 +126,15 @@ def test_a_lower_hbm_efficiency_lengthens_every_transfer() -> None:
 
 def test_straight_code_issues_its_loads_together() -> None:
     """W and X[0] queue at HBM; the product of 128 FLOP at 8 a clock waits for both."""
-    cta = builder()
-    x, w, out = cta.buffer("x", 4, 4), cta.buffer("w", 4, 4), cta.accumulator("out", 4, 4)
-    cta.load(X.tile(), x)
-    cta.load(W.tile(), w)
-    cta.do("multiply", MatMul(x, w, out))
-    cta.store(out, Y.tile())
-    assert LAUNCH + 2 * MOVE + LATENCY + 16 * CLOCK + MOVE == latency(TaskGraph((cta.build(),)))
+    assert LAUNCH + 2 * MOVE + LATENCY + 16 * CLOCK + MOVE == latency(product())
+
+
+def test_an_sm_computes_and_fills_at_the_clock_its_kernel_sustains() -> None:
+    """At half the clock 1 B a clock takes 2,000 ps, slower than HBM; a kernel without products keeps the full clock."""
+    slow = toy(l2_fill_bytes_per_clk=1, tensor_clock_hz=0.5e9)
+    fill = TILE_BYTES * 2_000 + 1
+    assert LAUNCH + 2 * fill + LATENCY + 16 * 2 * CLOCK + MOVE == latency(product(), slow)
+    assert latency(streamed(stages=2)) == latency(streamed(stages=2), slow)
 
 
 def test_what_is_loaded_before_a_loop_does_not_delay_the_loads_of_the_loop() -> None:

@@ -9,6 +9,7 @@ from gpusim.specs import HbmSpec, load_gpu
 from gpusim.units import MIB
 
 CANVAS = load_gpu("canvas")
+FILL_BYTES_PER_S = 1e12  # not asked for here
 
 
 def spec(mix_loss: float = 0.0) -> HbmSpec:
@@ -22,7 +23,7 @@ def memory(repeated: Repeated, mix_loss: float = 0.0, efficiency: float = 1.0) -
     hbm = spec(mix_loss)
     gpu = CANVAS.model_copy(update={"memory": CANVAS.memory.model_copy(update={"hbm": hbm})})
     state = build_memory(gpu, 0, 0, repeated)
-    start_kernel(state, hbm, efficiency)
+    start_kernel(state, hbm, efficiency, FILL_BYTES_PER_S)
     return state
 
 
@@ -43,7 +44,7 @@ def test_bytes_are_counted_by_direction(repeated: Repeated) -> None:
     """Two reads and a write; the next kernel counts on."""
     state = memory(repeated)
     hbm_read(state, 0, 100)
-    start_kernel(state, spec(), 1.0)
+    start_kernel(state, spec(), 1.0, FILL_BYTES_PER_S)
     hbm_read(state, 0, 20)
     hbm_write(state, 0, 3)
     assert (120, 3) == (state.counts[HBM_READ_BYTES], state.counts[HBM_WRITE_BYTES])
@@ -53,7 +54,7 @@ def test_a_kernel_may_reach_only_a_share_of_the_rate(repeated: Repeated) -> None
     """Half the efficiency is twice the time; the next kernel starts afresh."""
     state = memory(repeated, efficiency=0.5)
     assert 2561 == hbm_read(state, 0, 128)
-    start_kernel(state, spec(), 1.0)
+    start_kernel(state, spec(), 1.0, FILL_BYTES_PER_S)
     assert 2561 + 1281 == hbm_read(state, 0, 128)
 
 
@@ -78,7 +79,7 @@ def test_a_kernel_starts_with_an_unmixed_bus(repeated: Repeated) -> None:
     state = memory(repeated, mix_loss=0.2)
     hbm_read(state, 0, MIB)
     hbm_write(state, 0, MIB)
-    start_kernel(state, spec(mix_loss=0.2), 1.0)
+    start_kernel(state, spec(mix_loss=0.2), 1.0, FILL_BYTES_PER_S)
     start = state.counts[HBM_FREE_PS]
     assert start + 1281 == hbm_read(state, 0, 128)
 

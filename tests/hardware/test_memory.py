@@ -49,7 +49,7 @@ def gpu(size_bytes: int | None, *, sms: int = 2, fill_ps: int = FILL_PS) -> GpuS
 def machine(repeated: Repeated, spec: GpuSpec) -> Machine:
     """An idle and cold machine at the start of a kernel."""
     built = build_machine(spec, NUM_KEYS, NUM_NODES, repeated)
-    start_kernel(built.memory, spec.memory.hbm, 1.0)
+    start_kernel(built.memory, spec.memory.hbm, 1.0, spec.sm.l2_fill_bytes_per_clk * spec.sm.clock_hz)
     return built
 
 
