@@ -25,6 +25,7 @@ from gpusim import (
 from gpusim.numeric import attention_reference, execute, inputs_for
 from gpusim.taskgraph import MatMul, RowSoftmax, check_graph
 from gpusim.units import ms_from_ps
+from gpusim.workloads import compulsory_bytes
 
 GPU = "a100_sxm4_40gb"
 WORKLOAD = AttentionWorkload(batch=4, heads=16, seqlen_q=384, seqlen_k=384, head_dim=64)
@@ -77,7 +78,7 @@ def main() -> None:
     work, resident = kernel_work(kernel), occupancy(kernel, spec)
     run = simulate(graph, spec, Conditions(timing="ncu"))
     print(f"max error      {largest_error():.1e}")
-    print(f"asked of L2    {work.read_bytes + work.write_bytes:,} B (compulsory {WORKLOAD.compulsory_bytes:,} B)")
+    print(f"asked of L2    {work.read_bytes + work.write_bytes:,} B (compulsory {compulsory_bytes(WORKLOAD):,} B)")
     print(f"read from HBM  {sum(done.hbm_read_bytes for done in run.kernels):,} B")
     print(f"CTAs per SM    {resident.ctas_per_sm}, limited by {resident.limited_by}")
     print(f"latency        {ms_from_ps(run.latency_ps):.4f} ms on {spec.name}")

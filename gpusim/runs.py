@@ -21,6 +21,7 @@ from gpusim.report.tables import errors_table, points_table, refusal_lines
 from gpusim.results import PointResult
 from gpusim.scenario import Scenario
 from gpusim.sweep import Finished, run_sweep
+from gpusim.workloads import compulsory_bytes, size_of
 
 RUNS = Path("runs")
 SEED = 0  # nothing in the engine is random; stated so that a manifest says so
@@ -110,7 +111,7 @@ class Run:
 
     def _files(self, command: Sequence[str]) -> Mapping[str, bytes | str]:
         drawn = self.overlay.drawn
-        compulsory = {point.workload.seqlen_k: point.workload.compulsory_bytes for point in self.points}
+        compulsory = {size_of(point.workload): compulsory_bytes(point.workload) for point in self.points}
         return {
             "results.csv": results_csv(self.results),
             "results.json": results_json(self.results, self._header(), version=version("gpusim")),

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from gpusim.dtypes import DType
 from gpusim.specs import GpuSpec, SmSpec
-from gpusim.workloads import AttentionWorkload, Cache
+from gpusim.workloads import Cache, Workload, compulsory_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +25,12 @@ def matmul_flop_per_clk(sm: SmSpec, dtype: DType) -> int:
     return 2 * sm.fp32_lanes if dtype is DType.FP32 else sm.tensor_flop_per_clk[dtype]
 
 
-def ceiling_ms(workload: AttentionWorkload, spec: GpuSpec) -> float:
+def ceiling_ms(workload: Workload, spec: GpuSpec) -> float:
     """Time in ms of the workload's FLOPs at the dense peak and the SM clock: no measurement can be shorter."""
     return 1e3 * workload.flops / peak_flop_per_s(spec, workload.dtype)
 
 
-def lower_bound(workload: AttentionWorkload, spec: GpuSpec, cache: Cache) -> Bound:
+def lower_bound(workload: Workload, spec: GpuSpec, cache: Cache) -> Bound:
     """Largest of FLOPs/peak, bytes that must cross HBM/peak, and exponentials/SFU rate; never zero.
 
     Outputs may stay in L2 at the end, and with a warm cache inputs may lie there at the start, so L2's size is taken
@@ -41,7 +41,7 @@ def lower_bound(workload: AttentionWorkload, spec: GpuSpec, cache: Cache) -> Bou
     if cache == "cold":
         crossing = workload.input_bytes + max(0, workload.output_bytes - l2_bytes)
     else:
-        crossing = max(0, workload.compulsory_bytes - l2_bytes)
+        crossing = max(0, compulsory_bytes(workload) - l2_bytes)
     seconds = {
         "matrix units": ceiling_ms(workload, spec) / 1e3,
         "HBM": crossing / hbm.peak_bandwidth_bytes_per_s,
@@ -51,7 +51,7 @@ def lower_bound(workload: AttentionWorkload, spec: GpuSpec, cache: Cache) -> Bou
     return Bound(1e3 * seconds[resource], resource)
 
 
-def roofline_ms(workload: AttentionWorkload, operand_bytes: int, spec: GpuSpec) -> float:
+def roofline_ms(workload: Workload, operand_bytes: int, spec: GpuSpec) -> float:
     """Plain roofline in ms: the larger of FLOPs/peak and each kernel's operands once/HBM peak."""
     flops_s = workload.flops / peak_flop_per_s(spec, workload.dtype)
     bytes_s = operand_bytes / spec.memory.hbm.peak_bandwidth_bytes_per_s

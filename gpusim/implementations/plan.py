@@ -216,9 +216,9 @@ def _with_quickest_tiles(
     """
     heads, n_q, n_k = workload.batch * workload.heads, workload.seqlen_q, workload.seqlen_k
     d, d_v, dtype = workload.head_dim, workload.head_dim_v, workload.dtype
-    qk_cost, pv_cost = costs.get("qk", KernelCost()), costs.get("pv", KernelCost())
-    qk = quickest_tile(spec, qk_cost, GemmShape(n_q, n_k, d, heads, dtype))
-    pv = quickest_tile(spec, pv_cost, GemmShape(n_q, d_v, n_k, heads, dtype))
+    cost = costs.get("gemm", KernelCost())
+    qk = quickest_tile(spec, cost, GemmShape(n_q, n_k, d, heads, dtype))
+    pv = quickest_tile(spec, cost, GemmShape(n_q, d_v, n_k, heads, dtype))
     qk, pv = _as_stated(qk, values, "tile_q", "tile_kv"), _as_stated(pv, values, "pv_tile_q", "pv_tile_d")
     tiles: dict[str, object] = {
         "tile_q": qk.rows,
@@ -229,7 +229,7 @@ def _with_quickest_tiles(
         "pv_step": _pv_step(pv, spec, workload),
         "stages": GEMM_STAGES,
     }
-    shaped = {"qk": _shaped(qk_cost, qk), "pv": _shaped(pv_cost, pv)}
+    shaped = {"qk": _shaped(cost, qk), "pv": _shaped(cost, pv)}
     return tiles | values, costs | shaped
 
 

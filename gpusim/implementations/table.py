@@ -11,7 +11,7 @@ from gpusim.errors import ConfigError
 from gpusim.specs import GpuSpec, Source
 from gpusim.strict_yaml import STRICT, load_strict, problems_from, read_text
 from gpusim.taskgraph import KernelCost
-from gpusim.workloads import AttentionWorkload
+from gpusim.workloads import Workload
 
 _FOLDER = Path(__file__).parent
 
@@ -34,24 +34,31 @@ class When(BaseModel):
     stack: list[str] | None = None
     causal: bool | None = None
     mask: str | None = None
+    dtype: list[Annotated[DType, Field(strict=False)]] | None = None
     head_dim: Range | None = Field(default=None, strict=False)
     seqlen_k: Range | None = Field(default=None, strict=False)
+    cols: Range | None = Field(default=None, strict=False)
 
-    def holds(self, spec: GpuSpec, workload: AttentionWorkload, stack: str | None) -> bool:
-        """Whether the row is meant for this GPU and shape under this software stack."""
+    def holds(self, spec: GpuSpec, workload: Workload, stack: str | None) -> bool:
+        """Whether the row is meant for this GPU and shape under this software stack.
+
+        A row that names what a workload does not have, such as the head dim of a GEMM, is not meant for it.
+        """
         return (
             (self.architecture is None or spec.architecture in self.architecture)
             and (self.compute_capability is None or spec.compute_capability in self.compute_capability)
             and (self.stack is None or stack in self.stack)
-            and self.causal in (None, workload.causal)
-            and self.mask in (None, workload.mask)
-            and _within(workload.head_dim, self.head_dim)
-            and _within(workload.seqlen_k, self.seqlen_k)
+            and (self.dtype is None or workload.dtype in self.dtype)
+            and all(getattr(self, field) in (None, getattr(workload, field, None)) for field in ("causal", "mask"))
+            and all(
+                _within(getattr(workload, field, None), getattr(self, field))
+                for field in ("head_dim", "seqlen_k", "cols")
+            )
         )
 
 
-def _within(value: int, bounds: Range | None) -> bool:
-    return bounds is None or bounds[0] <= value <= bounds[1]
+def _within(value: int | None, bounds: Range | None) -> bool:
+    return bounds is None or (value is not None and bounds[0] <= value <= bounds[1])
 
 
 class TileRow(BaseModel):
@@ -80,18 +87,29 @@ class CostRow(BaseModel):
     constants: dict[str, Constant]
 
 
+class Library(BaseModel):
+    """Kernels that several implementations call, with their timing constants and the files those were fitted to."""
+
+    model_config = STRICT
+
+    name: str
+    fitted_to: list[str]
+    costs: list[CostRow]
+
+
 class Implementation(BaseModel):
     """A released implementation: its schedule, and the tables that say how it really runs.
 
     All rows that hold apply in order; a later row only adds what earlier rows left open. The rows of `base`, another
-    implementation, follow its own. `fitted_to` names the measured files whose rows its constants, those of `base`
-    included, were fitted to.
+    implementation, follow its own, and those of `library`, whose kernels it calls, come last. `fitted_to` names the
+    measured files whose rows its constants, those of base and library included, were fitted to.
     """
 
     model_config = STRICT
 
     name: str
     base: str | None = None
+    library: str | None = None
     schedule: str
     summary: str
     versions: list[str]
@@ -106,7 +124,7 @@ class Implementation(BaseModel):
         """Whether the rows of a measured file were held out of the fit of its constants; a folder does not matter."""
         return "fitted" if Path(file).stem in self.fitted_to else "held_out"
 
-    def choices(self, spec: GpuSpec, workload: AttentionWorkload, stack: str | None = None) -> dict[str, Choice]:
+    def choices(self, spec: GpuSpec, workload: Workload, stack: str | None = None) -> dict[str, Choice]:
         """Choices of the kernel on this GPU and shape; empty when the tables do not cover it."""
         merged: dict[str, Choice] = {}
         for row in self.tiles:
@@ -114,7 +132,7 @@ class Implementation(BaseModel):
                 merged = row.choices | merged
         return merged
 
-    def kernel_costs(self, spec: GpuSpec, workload: AttentionWorkload) -> dict[str, KernelCost]:
+    def kernel_costs(self, spec: GpuSpec, workload: Workload) -> dict[str, KernelCost]:
         """Timing constants of each of its kernels on this GPU and shape."""
         values: dict[str, dict[str, bool | float]] = {}
         for row in self.costs:
@@ -156,11 +174,20 @@ def stacks() -> dict[str, Stack]:
 def _read(name: str) -> Implementation:
     file = f"{name}.yaml"
     own = _validated(Implementation, load_strict(read_text(_FOLDER / file), file), file)
-    if own.base is None:
-        return own
-    base = _read(own.base)
-    both = {field: getattr(own, field) + getattr(base, field) for field in ("fitted_to", "tiles", "costs")}
-    return own.model_copy(update=both)
+    if own.base is not None:
+        base = _read(own.base)
+        both = {field: getattr(own, field) + getattr(base, field) for field in ("fitted_to", "tiles", "costs")}
+        own = own.model_copy(update=both)
+    if own.library is not None:
+        library = _library(own.library)
+        both = {field: getattr(own, field) + getattr(library, field) for field in ("fitted_to", "costs")}
+        own = own.model_copy(update=both)
+    return own
+
+
+def _library(name: str) -> Library:
+    file = f"{name}.yaml"
+    return _validated(Library, load_strict(read_text(_FOLDER / file), file), file)
 
 
 def _validated(model: type[Model], content: object, where: str) -> Model:

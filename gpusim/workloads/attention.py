@@ -1,6 +1,6 @@
 """The attention problem: O = softmax(Q Kᵀ / √d) V over a batch of heads."""
 
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import BaseModel, Field, model_validator
 
@@ -21,6 +21,7 @@ class AttentionWorkload(BaseModel):
     """
 
     model_config = STRICT
+    size_field: ClassVar[str] = "seqlen_k"
 
     batch: PositiveWhole
     heads: PositiveWhole
@@ -87,8 +88,3 @@ class AttentionWorkload(BaseModel):
         """Bytes of O, and of log-sum-exp (fp32, one a row and head) when it is saved."""
         rows = self.batch * self.heads * self.seqlen_q
         return rows * self.head_dim_v * self.dtype.size_bytes + (4 * rows if self.save_lse else 0)
-
-    @property
-    def compulsory_bytes(self) -> int:
-        """Bytes that must move once whatever the schedule: inputs read, outputs written."""
-        return self.input_bytes + self.output_bytes

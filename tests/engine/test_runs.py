@@ -12,7 +12,7 @@ from gpusim.schedules import SCHEDULES, FlashChoices
 from gpusim.specs import load_gpu
 from gpusim.taskgraph import KernelBuilder, Role, TaskGraph, Tensor
 from gpusim.trace import Recorder, Stall, TimelineRecorder
-from gpusim.workloads import AttentionWorkload, Conditions
+from gpusim.workloads import AttentionWorkload, Conditions, compulsory_bytes
 
 A100 = load_gpu("a100_sxm4_40gb")
 WORKLOAD = AttentionWorkload(batch=2, heads=4, seqlen_q=300, seqlen_k=300, head_dim=64)
@@ -106,7 +106,7 @@ def test_what_exceeds_l2_twice_is_cold_however_warm() -> None:
     workload = AttentionWorkload(batch=32, heads=32, seqlen_q=256, seqlen_k=256, head_dim=128)
     graph = plan(parse_request("flash2", "test"), A100, workload).graph
     cold, warm = (simulate(graph, A100, Conditions(timing="ncu", cache=cache)) for cache in ("cold", "warm"))
-    assert workload.compulsory_bytes > 2 * A100.memory.l2.size_bytes
+    assert compulsory_bytes(workload) > 2 * A100.memory.l2.size_bytes
     assert cold == warm
 
 
