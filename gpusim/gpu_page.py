@@ -10,6 +10,7 @@ from gpusim.strict_yaml import unit_of
 from gpusim.units import GIB, KIB, MIB
 
 WIDTH = 100
+_RATE_WIDTH = 15
 _NAME_WIDTH, _VALUE_WIDTH, _KIND_WIDTH = 33, 22, 11
 _INDENT = "  "
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
@@ -30,6 +31,7 @@ def gpu_text(spec: GpuSpec) -> str:
         _bandwidth_block(spec),
         _peaks_block(spec),
         *_groups(spec, origins),
+        *_calibration_block(spec, origins),
         _sources_block(origins),
     ]
     return "\n\n".join(blocks) + "\n"
@@ -90,12 +92,18 @@ def _peaks_block(spec: GpuSpec) -> str:
     clocks = f"{_scaled(sm.clock_hz, 'Hz')} (sustained by tensor kernels: {_scaled(sm.tensor_clock_hz, 'Hz')})"
     lines = [f"Peaks at the boost clock of {clocks}"]
     for dtype in sm.tensor_flop_per_clk:
-        boost = _scaled(spec.tensor_peak_flop_per_s(dtype), "FLOP/s")
+        boost = spec.tensor_peak_flop_per_s(dtype)
         sustained = _scaled(spec.tensor_peak_flop_per_s(dtype, sm.tensor_clock_hz), "FLOP/s")
-        lines.append(_label(f"tensor {dtype}, dense") + f"{boost} (sustained: {sustained})")
-    lines.append(_label("fp32 lanes") + _scaled(spec.fp32_peak_flop_per_s, "FLOP/s"))
+        lines.append(_label(f"tensor {dtype}, dense") + f"{_peak(spec, boost)} (sustained: {sustained})")
+    lines.append(_label("fp32 lanes") + _peak(spec, spec.fp32_peak_flop_per_s))
     lines.append(_label("exponentials") + _scaled(spec.sfu_peak_ops_per_s, " exp/s"))
     return "\n".join(lines)
+
+
+def _peak(spec: GpuSpec, flop_per_s: float) -> str:
+    """A peak, and how many FLOPs a byte of HBM it takes to reach it: the ridge of this pipe's roofline."""
+    ridge = flop_per_s / spec.memory.hbm.peak_bandwidth_bytes_per_s
+    return f"{_scaled(flop_per_s, 'FLOP/s').ljust(_RATE_WIDTH)}ridge {ridge:.3g} FLOP/B"
 
 
 def _label(name: str) -> str:
@@ -114,6 +122,17 @@ def _groups(spec: GpuSpec, origins: Sequence[str]) -> Iterator[str]:
     for title, path, group in groups:
         rows = ["none"] if group is None else _rows(spec, path, group, origins)
         yield "\n".join([f"{title} ({path})", *(_INDENT + row for row in rows)])
+
+
+def _calibration_block(spec: GpuSpec, origins: Sequence[str]) -> list[str]:
+    rows = [
+        _row(path, f"{value:g}", spec.sources.get(f"calibration.{path}"), origins)
+        for table, kernels in spec.calibration.items()
+        for kernel, constants in kernels.items()
+        for name, value in constants.items()
+        for path in (f"{table}.{kernel}.{name}",)
+    ]
+    return ["\n".join(["Kernels (calibration)", *(_INDENT + row for row in rows)])] if rows else []
 
 
 def _rows(spec: GpuSpec, path: str, group: BaseModel, origins: Sequence[str]) -> Iterator[str]:

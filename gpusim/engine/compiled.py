@@ -17,22 +17,34 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from gpusim.engine import loop, tables
-from gpusim.hardware import hbm, l2, memory, pipe, state
+from gpusim.hardware import hbm, l2, memory, pipe, scatter, state
 
 RunKernel = Callable[..., int]
 
 # Callees first: a function is compiled after those that it calls.
 _FUNCTIONS = (
     pipe.book,
+    scatter.scattered,
+    hbm.book_some_channels,
+    hbm.update_rate,
     hbm.hbm_transfer,
     hbm.hbm_read,
     hbm.hbm_write,
-    l2.append_newest,
-    l2.unlink,
+    l2.home_bytes,
+    l2.resident_bytes,
     l2.touch,
-    l2.evict,
-    l2.insert,
+    l2.unlink,
+    l2.append_newest,
+    l2.remove,
+    l2.sink,
+    l2.look_up,
+    l2.settle,
+    l2.put,
+    l2.renew_home,
+    l2.fetch,
+    memory.settle_arrivals,
     memory.read_tiles,
+    memory.overwrite,
     memory.write_tiles,
     loop.first_block,
     loop.first_key,
@@ -61,6 +73,8 @@ _FUNCTIONS = (
 # phase is inlined; inlining the rest as well doubles the time to compile and gains nothing.
 _OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False}
 _NOT_INLINED = (
+    hbm.hbm_transfer,
+    l2.put,
     memory.write_tiles,
     loop.store_access,
     loop.go_to_next_cta,

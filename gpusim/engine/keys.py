@@ -1,8 +1,10 @@
-"""Cache keys of a graph's tiles, and how many tiles L2 can ever hold at once."""
+"""Cache keys of a graph's tiles, and how many entries L2 can ever have at once."""
 
 import itertools
 from collections import Counter
 
+from gpusim.hardware import zone_limits
+from gpusim.specs import L2Spec
 from gpusim.taskgraph import TaskGraph
 
 
@@ -20,16 +22,30 @@ def num_keys(graph: TaskGraph) -> int:
     return sum(tensor.num_tiles for tensor in graph.tensors())
 
 
-def most_resident_tiles(graph: TaskGraph, capacity_bytes: int) -> int:
-    """Most tiles in a cache of this size, one that is about to leave included: the smallest fill it first."""
-    room, tiles = capacity_bytes, 0
-    for size_bytes, count in sorted(_tile_sizes(graph).items()):
+def most_l2_nodes(graph: TaskGraph, l2: L2Spec | None) -> int:
+    """Most entries that the lists of all L2 partitions can have, one that is about to leave each included.
+
+    The smallest fill a list first: the half of a tile that lives there, or a tile of at most one line.
+    """
+    if l2 is None:
+        return 0
+    room, nodes = sum(zone_limits(l2.size_bytes // l2.partitions, l2.knee or 0.0)), 0
+    for size_bytes, count in sorted(_entry_sizes(graph, l2).items()):
         held = min(count, room // size_bytes + 1)
-        tiles += held
+        nodes += held
         room -= held * size_bytes
         if room < 0:
             break
-    return tiles
+    return l2.partitions * nodes
+
+
+def _entry_sizes(graph: TaskGraph, l2: L2Spec) -> Counter[int]:
+    """Least bytes that a tile takes of a partition that holds it → how many tiles take them."""
+    sizes: Counter[int] = Counter()
+    for size_bytes, count in _tile_sizes(graph).items():
+        is_halved = l2.partitions > 1 and size_bytes > l2.line_bytes
+        sizes[size_bytes // 2 if is_halved else size_bytes] += count
+    return sizes
 
 
 def _tile_sizes(graph: TaskGraph) -> Counter[int]:
@@ -39,5 +55,5 @@ def _tile_sizes(graph: TaskGraph) -> Counter[int]:
         tile = tensor.tile()
         rows, cols = Counter(tile.row_extents()), Counter(tile.col_extents())
         for (height, down), (width, across) in itertools.product(rows.items(), cols.items()):
-            sizes[height * width * tensor.dtype.size_bytes] += tensor.heads * down * across
+            sizes[height * width * tensor.element_bytes] += tensor.heads * down * across
     return sizes

@@ -19,18 +19,22 @@ from gpusim.taskgraph import (
     Add,
     Buffer,
     Copy,
+    Exponential,
     Fill,
     Kernel,
     Load,
     Loop,
     MatMul,
+    Normalise,
     OnlineSoftmax,
     Rescale,
     RowSoftmax,
     Scale,
     Store,
+    SubtractRows,
     Task,
     Tile,
+    Where,
 )
 from gpusim.taskgraph.ops import Op, reads, work, writes
 from gpusim.taskgraph.program import HEAD, Node
@@ -70,7 +74,7 @@ def access_table(tile: Tile, base: int, slots: dict[str, int], grid_heads: int) 
     col_blocks = len(tile.col_extents())
     block = (rows // tile.row_tiles)[:, None] * col_blocks + (cols // tile.col_tiles)[None, :]
     order = np.argsort(block, axis=None, kind="stable")
-    sizes = (np.outer(single.row_extents(), single.col_extents()) * tensor.dtype.size_bytes).ravel()[order]
+    sizes = (np.outer(single.row_extents(), single.col_extents()) * tensor.element_bytes).ravel()[order]
     counts = np.bincount(block.ravel())
     total = np.bincount(block.ravel()[order], weights=sizes).astype(np.int64)
     return AccessTable(
@@ -328,8 +332,12 @@ class PipeCost:
                 return max(done.exps / self._sm.sfu_ops_per_clk, done.fp32_ops / self._sm.fp32_lanes)
             case Rescale() if cost.rescale_cycles_per_element is not None:
                 return done.fp32_ops * cost.rescale_cycles_per_element
-            case Copy() | Scale() | Add() if cost.elementwise_cycles_per_element is not None:
+            case Copy() | Scale() | Add() | Where() | SubtractRows() | Normalise() if (
+                cost.elementwise_cycles_per_element is not None
+            ):
                 return done.fp32_ops * cost.elementwise_cycles_per_element
+            case Exponential():
+                return max(done.exps / self._sm.sfu_ops_per_clk, done.fp32_ops / self._sm.fp32_lanes)
             case Fill():
                 return 0.0
             case _:

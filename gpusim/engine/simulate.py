@@ -1,19 +1,21 @@
 """Runs a graph on a machine: kernels one after another, CTA slots side by side, counters at the end.
 
-`timing` says what the result includes. "event" and "graph" add the gap between dependent kernels before each kernel,
-and "event" cannot beat the rate at which a stream issues launches; "host" adds one isolated launch; "ncu" is kernels
-alone. `cache: warm` runs the graph twice and reports the second run, unless its tensors are larger than twice the L2:
-then the least-recently-used tiles of the first run are gone before they are asked for again.
+`timing` says what the result includes. "graph" and "event" add a gap before each kernel, that of a CUDA graph's nodes
+or of a stream, from the end of the kernel before to the launch of the first CTA: how a kernel drains and the next one
+fills the GPU is simulated and not in it. "host" is as "event", with an isolated launch in front; "ncu" is kernels
+alone. `cache: warm` runs the graph twice and reports the second run, unless its tensors are many times the L2: then
+little of the first run is left, neither tiles to hit nor written bytes to push out.
 """
 
 from dataclasses import dataclass
 from typing import Literal
 
 from gpusim.analytic import KernelWork, check_memory, footprint, kernel_work, matmul_flop_per_clk, occupancy
+from gpusim.dtypes import DType
 from gpusim.engine.clock import Environment
 from gpusim.engine.compiled import has_numba
 from gpusim.engine.cta import Process
-from gpusim.engine.keys import first_keys, most_resident_tiles, num_keys
+from gpusim.engine.keys import first_keys, most_l2_nodes, num_keys
 from gpusim.engine.lower import lower
 from gpusim.engine.slots import SlotOutcome, SlotTask, run_compiled, run_on_simpy
 from gpusim.errors import UnsupportedError
@@ -37,6 +39,7 @@ from gpusim.workloads import Conditions
 Mode = Literal["auto", "exhaustive", "compiled"]
 RunMode = Literal["exhaustive", "compiled"]
 
+WARM_WITHIN_L2S = 16  # tensors together; beyond, what a run leaves behind changes the next by a few percent at most
 COMPILED_FROM_STEPS = 30_000  # loop steps; below, SimPy is done before numba is loaded
 
 
@@ -143,9 +146,9 @@ class _Run:
         self._recorder = recorder
         self.env = Environment()
         self.bases = first_keys(graph)
-        l2_bytes = 0 if spec.memory.l2 is None else spec.memory.l2.size_bytes
         repeated = repeated_in_array if mode == "compiled" else repeated_in_list
-        self.machine = build_machine(spec, num_keys(graph), most_resident_tiles(graph, l2_bytes), repeated)
+        num_nodes = most_l2_nodes(graph, spec.memory.l2)
+        self.machine = build_machine(spec, num_keys(graph), num_nodes, repeated)
         self._launch_ps = 0
         self._runs: list[KernelRun] = []
 
@@ -164,24 +167,24 @@ class _Run:
 
     def _is_warm_visible(self) -> bool:
         l2 = self.spec.memory.l2
-        may_stay = l2 is not None and footprint(self._graph).peak_bytes <= 2 * l2.size_bytes
+        may_stay = l2 is not None and footprint(self._graph).peak_bytes <= WARM_WITHIN_L2S * l2.size_bytes
         return self._conditions.cache == "warm" and may_stay
 
     def _with_host(self, gpu_ps: int) -> int:
-        launch, timing = self.timings.launch, self._conditions.timing
-        if timing == "event":
-            gpu_ps = max(gpu_ps, len(self._graph.kernels) * ps_from_ns(launch.stream_ns))
-        if timing == "host":
-            gpu_ps += ps_from_ns(launch.isolated_ns)
-        if timing in ("event", "host") and self._conditions.host_floor_ms is not None:
-            gpu_ps = max(gpu_ps, round(self._conditions.host_floor_ms * PS_PER_MS))
+        if self._conditions.timing in ("event", "host") and self._conditions.host_floor_ms is not None:
+            return max(gpu_ps, round(self._conditions.host_floor_ms * PS_PER_MS))
         return gpu_ps
+
+    def _gap_ps(self, number: int) -> int:
+        """Time before kernel number `number` in which nothing runs."""
+        launch, timing = self.timings.launch, self._conditions.timing
+        gap_ns = {"graph": launch.graph_ns, "event": launch.stream_ns, "host": launch.stream_ns, "ncu": 0.0}[timing]
+        return ps_from_ns(launch.isolated_ns if timing == "host" and number == 0 else gap_ns)
 
     def _kernels(self, recorder: Recorder | None) -> Process:
         env = self.env
-        gap_ps = 0 if self._conditions.timing == "ncu" else ps_from_ns(self.timings.launch.graph_ns)
-        for kernel in self._graph.kernels:
-            begin = env.now
+        for number, kernel in enumerate(self._graph.kernels):
+            begin, gap_ps = env.now, self._gap_ps(number)
             yield env.timeout(gap_ps)
             self._launch_ps += gap_ps
             if recorder is not None and gap_ps:
@@ -207,12 +210,19 @@ class _KernelOnMachine:
         self._start_ps = run.env.now
         self._work = kernel_work(kernel)
         self._clock_hz = spec.sm.clock_hz
-        if self._work.flops:
+        if self._work.flops and kernel.compute_dtype is not DType.FP32:
             self._clock_hz = min(self._clock_hz, spec.sm.tensor_clock_hz)
         self._occupancy = occupancy(kernel, spec)
         self._before = self._counters()
-        fill_bytes_per_s = spec.sm.l2_fill_bytes_per_clk * self._clock_hz
-        start_kernel(self._memory, run.timings.hbm, kernel.cost.hbm_efficiency, fill_bytes_per_s)
+        start_kernel(
+            self._memory,
+            run.timings.hbm,
+            efficiency=kernel.cost.hbm_efficiency,
+            fill_bytes_per_s=spec.sm.l2_fill_bytes_per_clk * self._clock_hz,
+            footprint_bytes=sum(tensor.size_bytes for tensor in TaskGraph((kernel,)).tensors()),
+            is_random=kernel.access == "random",
+            line_weight=kernel.line_weight,
+        )
         self.task = SlotTask(
             kernel,
             lower(kernel, spec.sm, self._clock_hz, run.bases),
@@ -262,6 +272,8 @@ class _KernelOnMachine:
             "smem": (work.smem_read_bytes + work.smem_write_bytes) / (sm.smem_bandwidth_bytes_per_clk * clocks),
             "hbm": hbm_bytes / (hbm.peak_bandwidth_bytes_per_s * seconds),
         }
-        if self._timings.l2 is not None:
-            busy["l2"] = (work.read_bytes + work.write_bytes) / (self._timings.l2.bandwidth_bytes_per_s * seconds)
+        l2 = self._timings.l2
+        if l2 is not None:
+            port_s = work.read_bytes / l2.bandwidth_bytes_per_s + work.write_bytes / l2.write_bandwidth_bytes_per_s
+            busy["l2"] = port_s / seconds
         return busy

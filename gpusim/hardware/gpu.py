@@ -20,7 +20,7 @@ class Machine:
 
 
 def build_machine(spec: GpuSpec, num_keys: int, num_nodes: int, repeated: Repeated) -> Machine:
-    """An idle machine with cold caches at time zero, for `num_keys` tiles of which L2 holds at most `num_nodes`.
+    """An idle machine with cold caches at time zero, for `num_keys` tiles, with room for `num_nodes` entries in L2.
 
     `repeated` makes every sequence of numbers: a list, or an array for the compiled engine.
     """

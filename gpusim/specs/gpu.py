@@ -18,8 +18,9 @@ Text = Annotated[str, Field(min_length=1)]
 class LaunchSpec(BaseModel):
     """Cost of starting kernels.
 
-    `isolated_ns`: from the call to the first CTA on an idle GPU. `stream_ns`: per kernel queued behind another.
-    `graph_ns`: per dependent node of a CUDA graph. `ctas_per_s`: CTAs the whole GPU can start. None is unknown.
+    `isolated_ns`: from the call to the first CTA on an idle GPU. `stream_ns` and `graph_ns`: from the end of a kernel
+    to the first CTA of the next, in a stream and in a CUDA graph. `ctas_per_s`: CTAs the whole GPU can start. None is
+    unknown.
     """
 
     model_config = STRICT
@@ -50,6 +51,8 @@ class Source(BaseModel):
 class GpuSpec(BaseModel):
     """One GPU. `product` is the vendor's name of the board; `sources` maps dotted paths to origins.
 
+    `calibration` holds timing constants of kernels that were fitted on this very GPU: table, kernel, constant → value.
+
     A GPU of which some timing is unknown is fit-only: its limits answer what fits, and simulation is refused.
     """
 
@@ -63,6 +66,7 @@ class GpuSpec(BaseModel):
     memory: MemorySpec
     launch: LaunchSpec
     power: PowerSpec | None
+    calibration: dict[str, dict[str, dict[str, float]]] = {}
     sources: dict[str, Source]
 
     def missing_for_simulation(self) -> tuple[str, ...]:

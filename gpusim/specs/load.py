@@ -200,7 +200,7 @@ def _source_problems(stated: Mapping[object, object], lines: Mapping[str, int]) 
 
 
 def _is_field(path: str, fields: list[str]) -> bool:
-    return path in fields or path.rpartition(".")[0] == "sm.tensor_flop_per_clk"
+    return path in fields or path.rpartition(".")[0] == "sm.tensor_flop_per_clk" or path.startswith("calibration.")
 
 
 def _did_you_mean(path: str, fields: list[str]) -> str:
@@ -223,7 +223,7 @@ def _override(values: dict[str, object], path: str, value: object) -> list[str]:
         return [f"{path}: unknown field; {suggestion(GpuSpec, location)}"]
     group = values
     for depth, key in enumerate(location[:-1], start=1):
-        below = group[key]
+        below = group.setdefault(key, {})
         if not isinstance(below, dict):
             return [f"{path}: {values['name']} has no {dotted(location[:depth])}, so nothing in it can be set"]
         group = below

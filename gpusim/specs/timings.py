@@ -15,7 +15,10 @@ class L2Timings(BaseModel):
     model_config = STRICT
 
     bandwidth_bytes_per_s: float
-    latency_ns: float
+    write_bandwidth_bytes_per_s: float
+    near_latency_ns: float
+    far_latency_ns: float
+    knee: float
 
 
 class HbmTimings(BaseModel):
@@ -24,8 +27,14 @@ class HbmTimings(BaseModel):
     model_config = STRICT
 
     stream_bandwidth_bytes_per_s: float
+    large_read_bandwidth_bytes_per_s: float
+    large_footprint_bytes: int
     mix_loss: float
-    latency_ns: float
+    stream_latency_ns: float
+    near_latency_ns: float
+    far_latency_ns: float
+    channels: int
+    channel_bytes: int
 
 
 class LaunchTimings(BaseModel):

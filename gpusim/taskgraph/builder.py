@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from gpusim.dtypes import DType
 from gpusim.taskgraph.cost import KernelCost
 from gpusim.taskgraph.ops import Load, Op, Store
-from gpusim.taskgraph.program import Accumulators, Guard, Kernel, Loop, Node, Task
+from gpusim.taskgraph.program import Access, Accumulators, Guard, Kernel, Loop, Node, Task
 from gpusim.taskgraph.tensors import Buffer, Space, Tile
 
 
@@ -82,7 +82,15 @@ class KernelBuilder:
         """Appends a posted store."""
         self.do(f"store {tile.tensor.name}", Store(buffer, tile), guard)
 
-    def build(self, *, cost: KernelCost | None = None, grain: int = 1, ctas_per_sm: int | None = None) -> Kernel:
+    def build(
+        self,
+        *,
+        cost: KernelCost | None = None,
+        grain: int = 1,
+        ctas_per_sm: int | None = None,
+        access: Access = "streamed",
+        line_weight: int = 1,
+    ) -> Kernel:
         """The finished kernel."""
         return Kernel(
             name=self._name,
@@ -95,4 +103,6 @@ class KernelBuilder:
             cost=KernelCost() if cost is None else cost,
             grain=grain,
             ctas_per_sm=ctas_per_sm,
+            access=access,
+            line_weight=line_weight,
         )

@@ -14,6 +14,7 @@ from gpusim.taskgraph.tensors import Buffer, Role, Space, Tensor, ceil_div
 HEAD = "head"  # the grid index that selects the matrix of every tensor
 
 Accumulators = Literal["smem", "registers"]
+Access = Literal["streamed", "random"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,8 @@ class Kernel:
     `grid` lists (index, count), the first varying fastest: the dispatch order. `program` is in program order; the
     dependencies follow from it (see `unroll.py`). `warps` a CTA; `grain` real CTAs stand behind one CTA of the graph;
     `ctas_per_sm`, where a table pins it, replaces the occupancy that limits would give. `compute_dtype` is the
-    format matrix units multiply in.
+    format matrix units multiply in. `access` "random" is a kernel that loads single cache lines, such as a pointer
+    chase: each of its tiles is one line that stands for `line_weight` lines in the capacity of L2.
     """
 
     name: str
@@ -77,6 +79,8 @@ class Kernel:
     cost: KernelCost = field(default_factory=KernelCost)
     grain: int = 1
     ctas_per_sm: int | None = None
+    access: Access = "streamed"
+    line_weight: int = 1
 
     @property
     def ctas(self) -> int:

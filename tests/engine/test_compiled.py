@@ -3,22 +3,24 @@
 import importlib
 from dataclasses import replace
 
+import kernel_shapes
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kernel_shapes import ATTENTION
 from strategies import flash, naive, workloads
 
 from gpusim.dtypes import DType
 from gpusim.engine import Simulation, estimated_steps, loop, simulate
 from gpusim.engine.compiled import compiled_run_kernel
-from gpusim.engine.keys import first_keys, most_resident_tiles, num_keys
+from gpusim.engine.keys import first_keys, most_l2_nodes, num_keys
 from gpusim.engine.loop import NEVER_PS, Shared, Slots, new_slots, replay, run_kernel
 from gpusim.engine.lower import lower
 from gpusim.engine.tables import Tables, flatten
 from gpusim.errors import PointError, UnsupportedError
 from gpusim.hardware import Machine, build_machine, repeated_in_array, start_kernel
-from gpusim.implementations import implementations, parse_request, plan
+from gpusim.implementations import parse_request, plan
 from gpusim.schedules import SCHEDULES, NaiveChoices
 from gpusim.specs import GpuSpec, load_gpu
 from gpusim.taskgraph import (
@@ -63,9 +65,7 @@ def shape(gpu: str, seqlen_q: int, seqlen_k: int, head_dim: int) -> AttentionWor
 
 BIG = [(512, 512, 64), (300, 437, 128), (64, 700, 256), (700, 100, 64), (129, 129, 32)]
 TINY = [(16, 16, 4), (7, 13, 3), (1, 9, 4)]
-NAMED = [
-    (name, gpu, *sizes) for name in implementations() for gpu in GPUS for sizes in (TINY if gpu == "canvas" else BIG)
-]
+NAMED = [(name, gpu, *sizes) for name in ATTENTION for gpu in GPUS for sizes in (TINY if gpu == "canvas" else BIG)]
 
 
 def planned(name: str, gpu: str, *sizes: int) -> TaskGraph | None:
@@ -81,7 +81,7 @@ ACCEPTED = [case for case in NAMED if planned(*case) is not None]
 
 def test_the_cases_cover_every_implementation_and_gpu() -> None:
     """What is refused left the list; enough must be left of it."""
-    assert set(implementations()) == {name for name, *_ in ACCEPTED}
+    assert set(ATTENTION) == {name for name, *_ in ACCEPTED}
     assert set(GPUS) == {gpu for _, gpu, *_ in ACCEPTED}
     assert {32, 64, 128, 256} <= {head_dim for *_, head_dim in ACCEPTED}
 
@@ -91,6 +91,16 @@ def test_the_cases_cover_every_implementation_and_gpu() -> None:
 def test_every_implementation_runs_the_same(case: tuple[str, str, int, int, int], conditions: Conditions) -> None:
     """Real and toy GPUs, whole and ragged tiles, N_q ≠ N_k, cold and warm caches."""
     assert_equal(planned(*case), load_gpu(case[1]), conditions)
+
+
+@pytest.mark.parametrize(("name", "shape"), kernel_shapes.CASES)
+@pytest.mark.parametrize("gpu", ["a100_sxm4_80gb", "h100_sxm5_80gb"])
+def test_single_kernels_run_the_same(name: str, shape: str, gpu: str) -> None:
+    """Products, passes, streams, chases and reads of a cache, cold and warm."""
+    spec = load_gpu(gpu)
+    graph = plan(parse_request(name, "test"), spec, kernel_shapes.SHAPES[name][shape]).graph
+    for conditions in CONDITIONS:
+        assert_equal(graph, spec, conditions)
 
 
 def with_l2(spec: GpuSpec, size_bytes: int | None) -> GpuSpec:
@@ -278,11 +288,21 @@ random_costs = st.builds(
     overlap=st.sampled_from([0.0, 0.5, 1.0]),
     hbm_efficiency=st.sampled_from([0.5, 1.0]),
 )
+
+
+def with_soft_l2(spec: GpuSpec, partitions: int, knee: float, channels: int) -> GpuSpec:
+    """The GPU with another L2, if it has one, and other channels of HBM, so few that small tiles fill them all."""
+    l2, hbm = spec.memory.l2, spec.memory.hbm.model_copy(update={"channels": channels, "channel_bytes": 128})
+    l2 = None if l2 is None else l2.model_copy(update={"partitions": partitions, "knee": knee})
+    return spec.model_copy(update={"memory": spec.memory.model_copy(update={"l2": l2, "hbm": hbm})})
+
+
 random_gpus = st.builds(
-    lambda l2_bytes, sms, ctas_per_s, queue_ns: with_sms(
-        with_l2(A100, l2_bytes), sms, ctas_per_s=ctas_per_s, write_queue_ns=queue_ns
+    lambda l2_bytes, shape, sms, ctas_per_s, queue_ns: with_sms(
+        with_soft_l2(with_l2(A100, l2_bytes), *shape), sms, ctas_per_s=ctas_per_s, write_queue_ns=queue_ns
     ),
     st.none() | st.integers(1, 20_000),
+    st.tuples(st.integers(1, 2), st.sampled_from([0.0, 0.17, 1.0]), st.sampled_from([1, 4, 32])),
     st.integers(1, 5),
     st.sampled_from([1e8, 1e15]),
     st.sampled_from([0.0, 300.0]),
@@ -310,9 +330,12 @@ random_attention = st.builds(
 
 
 @many
-@given(random_nested | random_attention, random_gpus, st.sampled_from(CONDITIONS))
-def test_random_graphs_run_the_same(graph: TaskGraph, spec: GpuSpec, conditions: Conditions) -> None:
-    """Whatever the loops, tiles, stages, caches and SMs."""
+@given(random_nested | random_attention, random_gpus, st.sampled_from(CONDITIONS), st.sampled_from([0, 1, 3]))
+def test_random_graphs_run_the_same(graph: TaskGraph, spec: GpuSpec, conditions: Conditions, line_weight: int) -> None:
+    """Whatever the loops, tiles, stages, caches, channels and SMs, streamed or at random."""
+    if line_weight:
+        kernels = (replace(kernel, access="random", line_weight=line_weight) for kernel in graph.kernels)
+        graph = TaskGraph(tuple(kernels))
     assert_equal(graph, spec, conditions)
 
 
@@ -357,10 +380,14 @@ def test_without_numba_auto_falls_back_and_compiled_is_refused(monkeypatch: pyte
 def booked(graph: TaskGraph, spec: GpuSpec, ctas_per_sm: int) -> tuple[Tables, Slots, Machine, Shared]:
     """The first kernel of a graph on an idle machine, ready for `run_kernel`."""
     kernel = graph.kernels[0]
-    most = most_resident_tiles(graph, spec.memory.l2.size_bytes)
-    machine = build_machine(spec, num_keys(graph), most, repeated_in_array)
-    fill_bytes_per_s = spec.sm.l2_fill_bytes_per_clk * spec.sm.clock_hz
-    start_kernel(machine.memory, spec.memory.hbm, kernel.cost.hbm_efficiency, fill_bytes_per_s)
+    machine = build_machine(spec, num_keys(graph), most_l2_nodes(graph, spec.memory.l2), repeated_in_array)
+    start_kernel(
+        machine.memory,
+        spec.timings().hbm,
+        efficiency=kernel.cost.hbm_efficiency,
+        fill_bytes_per_s=spec.sm.l2_fill_bytes_per_clk * spec.sm.clock_hz,
+        footprint_bytes=sum(tensor.size_bytes for tensor in TaskGraph((kernel,)).tensors()),
+    )
     tables = flatten(lower(kernel, spec.sm, spec.sm.clock_hz, first_keys(graph)), kernel)
     shared = Shared(
         pipe_free_ps=machine.pipe_free_ps,

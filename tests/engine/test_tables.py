@@ -1,13 +1,11 @@
 """Kernels as flat arrays, and how many keys and tiles they need, all by hand."""
 
-from collections import OrderedDict
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpusim.dtypes import DType
-from gpusim.engine.keys import first_keys, most_resident_tiles, num_keys
+from gpusim.engine.keys import first_keys, most_l2_nodes, num_keys
 from gpusim.engine.lower import (
     AccessTable,
     Block,
@@ -20,6 +18,9 @@ from gpusim.engine.lower import (
     access_table,
 )
 from gpusim.engine.tables import END, MAIN_LOOP, NEXT_TRIP, OUTER_LOOP, STRAIGHT, Tables, flatten
+from gpusim.hardware import read_tiles, repeated_in_list, start_kernel, write_tiles
+from gpusim.hardware.state import NODE_FIELDS, SIZE_BYTES, build_memory
+from gpusim.specs import GpuSpec, load_gpu
 from gpusim.taskgraph import KernelBuilder, Role, TaskGraph, Tensor
 
 W = AccessTable(0, 2, 1, 2, 0, 0, 0, 0, 1, begin=[0, 2], total=[48], offsets=[0, 1], sizes=[32, 16])
@@ -137,6 +138,14 @@ def test_every_tile_of_every_head_has_a_key() -> None:
     assert ({"T0": 0, "T1": 12}, 16) == (first_keys(graph), num_keys(graph))
 
 
+def with_l2(size_bytes: int, partitions: int = 1, knee: float = 0.0) -> GpuSpec:
+    """An A100 with such an L2; lines have 16 B, two rows of the 4 × 4 tiles below."""
+    a100 = load_gpu("a100_sxm4_40gb")
+    changed = {"size_bytes": size_bytes, "partitions": partitions, "knee": knee, "line_bytes": 16}
+    l2 = a100.memory.l2.model_copy(update=changed)
+    return a100.model_copy(update={"memory": a100.memory.model_copy(update={"l2": l2})})
+
+
 @pytest.mark.parametrize(
     ("shapes", "capacity", "held"),
     [
@@ -152,7 +161,17 @@ def test_the_smallest_tiles_fill_a_cache_first(
     shapes: list[tuple[int, int, int, int]], capacity: int, held: int
 ) -> None:
     """As many as fit, and the one that is about to leave; a place more does no harm."""
-    assert held <= most_resident_tiles(tensors(*shapes), capacity) <= held + 1
+    assert held <= most_l2_nodes(tensors(*shapes), with_l2(capacity).memory.l2) <= held + 1
+
+
+def test_halves_of_two_sides_and_the_soft_end_need_more_entries() -> None:
+    """Four tiles of 32 B in 64 B. Two sides of 32 B hold two halves and pass a third each; a line of 8 B is not halved.
+    A knee of 0.5 adds six zones of a quarter of the size: 160 B hold all four."""
+    graph = tensors((16, 4, 4, 4))
+    assert 2 * 3 == most_l2_nodes(graph, with_l2(64, partitions=2).memory.l2)
+    assert 2 * 4 == most_l2_nodes(tensors((4, 4, 1, 4)), with_l2(48, partitions=2).memory.l2)
+    assert 4 == most_l2_nodes(graph, with_l2(64, knee=0.5).memory.l2)
+    assert 0 == most_l2_nodes(graph, None)
 
 
 dims = st.integers(1, 9)
@@ -160,12 +179,20 @@ shapes = st.lists(st.tuples(dims, dims, dims, dims), min_size=1, max_size=3)
 
 
 @settings(max_examples=60, derandomize=True, deadline=None, database=None)
-@given(shapes, st.integers(1, 2), st.integers(1, 120), st.randoms(use_true_random=False))
-def test_no_walk_ever_holds_more_tiles(
-    sizes: list[tuple[int, int, int, int]], heads: int, capacity: int, rng: object
+@given(
+    shapes,
+    st.integers(1, 2),
+    st.integers(2, 120),
+    st.integers(1, 2),
+    st.sampled_from([0.0, 0.3]),
+    st.randoms(use_true_random=False),
+)
+def test_no_walk_ever_needs_more_entries(
+    sizes: list[tuple[int, int, int, int]], heads: int, capacity: int, partitions: int, knee: float, rng: object
 ) -> None:
-    """A least-recently-used cache that takes tiles in at random, or the smallest first, stays within the bound."""
-    graph = tensors(*sizes, heads=heads)
+    """Tiles that are read and written at random, or the smallest first: with room for the bound and 1,000 entries more,
+    which are given out last, no more than the bound is ever used."""
+    graph, spec = tensors(*sizes, heads=heads), with_l2(capacity, partitions, knee)
     tile_bytes = [
         2 * height * width
         for tensor in graph.tensors()
@@ -174,13 +201,15 @@ def test_no_walk_ever_holds_more_tiles(
         for width in tensor.tile().col_extents()
     ]
     assert num_keys(graph) == len(tile_bytes)
+    bound = most_l2_nodes(graph, spec.memory.l2)
+    state = build_memory(spec, len(tile_bytes), bound + 1_000, repeated_in_list)
+    start_kernel(state, spec.timings().hbm, efficiency=1.0, fill_bytes_per_s=1e12, footprint_bytes=0)
     smallest_first = sorted(range(len(tile_bytes)), key=lambda key: tile_bytes[key])
     shuffled = rng.sample(smallest_first, len(smallest_first))
-    held, most = OrderedDict[int, int](), 0
-    for key in (*smallest_first, *shuffled):
-        held[key] = tile_bytes[key]
-        held.move_to_end(key)
-        most = max(most, len(held))
-        while sum(held.values()) > capacity:
-            held.popitem(last=False)
-    assert most <= most_resident_tiles(graph, capacity)
+    for number, key in enumerate((*smallest_first, *shuffled, *smallest_first)):
+        size = tile_bytes[key]
+        if rng.random() < 0.5:
+            read_tiles(state, number, number % 2, 0, [key], [size], 0, 1, size)
+        else:
+            write_tiles(state, number, 0, [key], [size], 0, 1, size)
+    assert [0] * 1_000 == state.nodes[bound * NODE_FIELDS + SIZE_BYTES :: NODE_FIELDS]

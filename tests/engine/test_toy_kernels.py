@@ -5,19 +5,24 @@ The toy is canvas: 1 SM at 1 GHz (1,000 ps a clock), one FP32 number and one exp
 that it never limits, and a CTA launch takes 1,000 ps. A transfer ends on the whole picosecond after its last byte.
 """
 
+from dataclasses import replace
+
 import pytest
 
 from gpusim.dtypes import DType
 from gpusim.engine import Simulation, simulate
 from gpusim.specs import GpuSpec, load_gpu
 from gpusim.taskgraph import (
+    Exponential,
     Fill,
     KernelBuilder,
     KernelCost,
     MatMul,
+    Normalise,
     OnlineSoftmax,
     Role,
     Scale,
+    SubtractRows,
     TaskGraph,
     Tensor,
 )
@@ -124,6 +129,30 @@ def test_a_lower_hbm_efficiency_lengthens_every_transfer() -> None:
     assert computed + slow == latency(streamed(2, KernelCost(hbm_efficiency=0.5)))
 
 
+def with_hbm(**changed: float) -> GpuSpec:
+    """The toy GPU, with some numbers of its device memory changed."""
+    spec = toy()
+    hbm = spec.memory.hbm.model_copy(update=changed)
+    return spec.model_copy(update={"memory": spec.memory.model_copy(update={"hbm": hbm})})
+
+
+@pytest.mark.parametrize(("limit_bytes", "ps_per_byte"), [(128, 1_000), (127, 2_000)])
+def test_the_tensors_of_a_kernel_together_are_its_footprint(limit_bytes: int, ps_per_byte: int) -> None:
+    """X and Y have 64 B each: with a limit below 128 B every tile moves at the rate of a large footprint."""
+    spec = with_hbm(large_footprint_bytes=limit_bytes, large_read_bandwidth_bytes_per_s=0.5e9)
+    move = TILE_BYTES * ps_per_byte + 1
+    assert LAUNCH + 2 * move + LATENCY + SCALE + move == latency(streamed(2), spec)
+
+
+@pytest.mark.parametrize(("access", "latency_ps"), [("streamed", LATENCY), ("random", 150_000)])
+def test_a_kernel_of_random_loads_has_their_latency(access: str, latency_ps: int) -> None:
+    """100 ns in a stream, 150 where the next address is not known; W and X are asked for together."""
+    spec = with_hbm(near_latency_ns=150.0, far_latency_ns=170.0)
+    (kernel,) = product().kernels
+    graph = TaskGraph((replace(kernel, access=access),))
+    assert LAUNCH + 2 * MOVE + latency_ps + 16 * CLOCK + MOVE == latency(graph, spec)
+
+
 def test_straight_code_issues_its_loads_together() -> None:
     """W and X[0] queue at HBM; the product of 128 FLOP at 8 a clock waits for both."""
     assert LAUNCH + 2 * MOVE + LATENCY + 16 * CLOCK + MOVE == latency(product())
@@ -135,6 +164,50 @@ def test_an_sm_computes_and_fills_at_the_clock_its_kernel_sustains() -> None:
     fill = TILE_BYTES * 2_000 + 1
     assert LAUNCH + 2 * fill + LATENCY + 16 * 2 * CLOCK + MOVE == latency(product(), slow)
     assert latency(streamed(stages=2)) == latency(streamed(stages=2), slow)
+
+
+def test_a_product_on_the_fp32_lanes_keeps_the_full_clock() -> None:
+    """The clock that tensor cores sustain is not that of a multiply-add a lane: 128 FLOP take 64 clocks of 1,000 ps."""
+    cta = KernelBuilder("toy", grid=[("head", 1)], warps=1, compute_dtype=DType.FP32, accumulators="smem")
+    x, w, y = (replace(tensor, dtype=DType.FP32) for tensor in (X, W, Y))
+    left, right, out = cta.buffer("x", 4, 4), cta.buffer("w", 4, 4), cta.accumulator("out", 4, 4)
+    cta.load(x.tile(), left)
+    cta.load(w.tile(), right)
+    cta.do("multiply", MatMul(left, right, out))
+    cta.store(out, y.tile())
+    move = 2 * TILE_BYTES * 1_000 + 1
+    expected = LAUNCH + 2 * move + LATENCY + 64 * CLOCK + move
+    assert expected == latency(TaskGraph((cta.build(),)), toy(tensor_clock_hz=0.5e9))
+
+
+@pytest.mark.parametrize(("constant", "clocks"), [(None, 16), (3.0, 48)])
+@pytest.mark.parametrize("op", [SubtractRows, Normalise])
+def test_passes_with_one_number_a_row_take_the_elementwise_constant(
+    op: type[SubtractRows | Normalise], constant: float | None, clocks: int
+) -> None:
+    """16 numbers: one a clock on ideal lanes, else as long as the kernel's constant says."""
+    cta = builder()
+    tile, rows = cta.buffer("tile", 4, 4), cta.buffer("rows", 4, 1)
+    cta.load(X.tile(), tile)
+    cta.load(Tensor("R", 1, 4, 1, DType.FP16, Role.INPUT, 4, 1).tile(), rows)
+    cta.do("rows", op(tile, rows))
+    cta.store(tile, Y.tile())
+    graph = TaskGraph((cta.build(cost=KernelCost(elementwise_cycles_per_element=constant)),))
+    loads = MOVE + 4 * 2 * 1_000 + 1
+    assert LAUNCH + loads + LATENCY + clocks * CLOCK + MOVE == latency(graph)
+
+
+def test_an_exponential_takes_a_clock_of_the_special_function_unit() -> None:
+    """16 exponentials, four a clock, wait for 16 multiplications, one a clock; at one in two clocks they take 32."""
+    cta = builder()
+    tile = cta.buffer("tile", 4, 4)
+    cta.load(X.tile(), tile)
+    cta.do("exp", Exponential(tile))
+    cta.store(tile, Y.tile())
+    graph = TaskGraph((cta.build(),))
+    for exps_per_clk, clocks in ((4, 16), (0.5, 32)):
+        expected = LAUNCH + MOVE + LATENCY + clocks * CLOCK + MOVE
+        assert expected == latency(graph, toy(sfu_ops_per_clk=exps_per_clk))
 
 
 def test_what_is_loaded_before_a_loop_does_not_delay_the_loads_of_the_loop() -> None:
@@ -254,15 +327,14 @@ def test_a_kernel_starts_when_the_one_before_has_written_everything() -> None:
     ("timing", "launch", "expected"),
     [
         ("graph", {"graph_ns": 50.0}, 2 * COPY + 2 * 50_000),
-        ("event", {"graph_ns": 50.0}, 2 * COPY + 2 * 50_000),
-        ("event", {"graph_ns": 50.0, "stream_ns": 1_000.0}, 2 * 1_000_000),  # the stream cannot issue faster
+        ("event", {"graph_ns": 50.0, "stream_ns": 1_000.0}, 2 * COPY + 2 * 1_000_000),
         ("graph", {"graph_ns": 50.0, "stream_ns": 1_000.0}, 2 * COPY + 2 * 50_000),
-        ("host", {"graph_ns": 50.0, "isolated_ns": 70.0}, 2 * COPY + 2 * 50_000 + 70_000),
+        ("host", {"stream_ns": 50.0, "isolated_ns": 70.0}, 2 * COPY + 70_000 + 50_000),
         ("ncu", {"graph_ns": 50.0, "stream_ns": 1_000.0, "isolated_ns": 70.0}, 2 * COPY),
     ],
 )
 def test_timing_decides_what_the_latency_includes(timing: str, launch: dict[str, float], expected: int) -> None:
-    """Gaps before each kernel, the stream's issue rate, or one isolated launch from the host."""
+    """The gap of a graph or a stream before each kernel; from the host the first launch is an isolated one."""
     assert expected == run_with(timing, **launch).latency_ps
 
 

@@ -14,21 +14,46 @@ from gpusim.specs import GpuSpec, Timings, apply_overrides, gpu_names, load_gpu
 from gpusim.workloads import AttentionWorkload, Conditions
 
 SOURCE = "{kind: assumed, source: a test}"
-HBM = ("memory.hbm.stream_bandwidth_bytes_per_s", "memory.hbm.mix_loss", "memory.hbm.latency_ns")
-L2 = ("memory.l2.bandwidth_bytes_per_s", "memory.l2.latency_ns")
+HBM = tuple(
+    f"memory.hbm.{name}"
+    for name in (
+        "stream_bandwidth_bytes_per_s",
+        "large_read_bandwidth_bytes_per_s",
+        "large_footprint_bytes",
+        "mix_loss",
+        "stream_latency_ns",
+        "near_latency_ns",
+        "far_latency_ns",
+        "channels",
+        "channel_bytes",
+    )
+)
+L2 = tuple(
+    f"memory.l2.{name}"
+    for name in ("bandwidth_bytes_per_s", "write_bandwidth_bytes_per_s", "near_latency_ns", "far_latency_ns", "knee")
+)
 LAUNCH = ("launch.isolated_ns", "launch.stream_ns", "launch.graph_ns", "launch.ctas_per_s")
+GA102 = (L2[0], L2[1], L2[4], *HBM[:5], *HBM[7:], LAUNCH[3])  # latencies are those of an A40
 FIT_ONLY = {
-    "a10": (L2[0], HBM[0], HBM[1], LAUNCH[3]),
-    "a10g": (L2[0], HBM[0], HBM[1], LAUNCH[3]),
+    "a10": GA102,
+    "a10g": GA102,
     "l4": (*L2, *HBM, *LAUNCH),
-    "rtx_3090": (L2[0], HBM[1], HBM[2], LAUNCH[3]),
-    "rtx_4090": (HBM[0], HBM[1]),
-    "rtx_a5000": (L2[0], HBM[0], HBM[1], LAUNCH[3]),
+    "rtx_3090": (L2[0], L2[1], L2[4], *HBM[1:], LAUNCH[3]),
+    "rtx_4090": (L2[1], HBM[0], HBM[1], HBM[3], HBM[4]),
+    "rtx_a5000": GA102,
     "t4": (*L2, *HBM, *LAUNCH),
-    "v100_sxm2_16gb": LAUNCH,
+    "v100_sxm2_16gb": (L2[1], L2[4], HBM[4], HBM[7], HBM[8], *LAUNCH),
 }
 LAUNCH_STATED = {"launch.isolated_ns": "5000", "launch.stream_ns": "3000", "launch.graph_ns": "1500"}
-V100_STATED = {**LAUNCH_STATED, "launch.ctas_per_s": "1e9"}
+V100_STATED = {
+    **LAUNCH_STATED,
+    "launch.ctas_per_s": "1e9",
+    "memory.l2.write_bandwidth_bytes_per_s": "1.5e12",
+    "memory.l2.knee": "0.17",
+    "memory.hbm.stream_latency_ns": "270",
+    "memory.hbm.channels": "32",
+    "memory.hbm.channel_bytes": "1024",
+}
 
 
 def head(dtype: str = "fp16") -> AttentionWorkload:
@@ -55,8 +80,9 @@ def test_simulate_refuses_with_gpu_missing_numbers_and_fix() -> None:
     with pytest.raises(UnsupportedError) as caught:
         simulate(graph, spec)
     assert (
-        "rtx_4090 is fit-only; simulation needs memory.hbm.stream_bandwidth_bytes_per_s, memory.hbm.mix_loss, "
-        "which its file leaves unknown" == caught.value.reason
+        "rtx_4090 is fit-only; simulation needs memory.l2.write_bandwidth_bytes_per_s, "
+        "memory.hbm.stream_bandwidth_bytes_per_s, memory.hbm.large_read_bandwidth_bytes_per_s, memory.hbm.mix_loss, "
+        "memory.hbm.stream_latency_ns, which its file leaves unknown" == caught.value.reason
     )
     assert "state them in your own config with base: rtx_4090, or use gpusim fit" == caught.value.fix
 
@@ -98,20 +124,22 @@ def test_stating_what_is_missing_makes_it_simulate() -> None:
 def test_a_config_with_a_fit_only_base_states_the_rest(tmp_path: Path) -> None:
     """What the base leaves open takes a number and a source like any other."""
     path = tmp_path / "mine.yaml"
-    values = "memory: {hbm: {stream_bandwidth_bytes_per_s: 9.4e11, mix_loss: 0.06}}\n"
-    sources = f"sources:\n  memory.hbm.stream_bandwidth_bytes_per_s: {SOURCE}\n  memory.hbm.mix_loss: {SOURCE}\n"
-    path.write_text(f"base: rtx_4090\nname: mine\n{values}{sources}")
+    rates = "stream_bandwidth_bytes_per_s: 9.4e11, large_read_bandwidth_bytes_per_s: 9.4e11"
+    hbm = f"hbm: {{{rates}, mix_loss: 0.06, stream_latency_ns: 210}}"
+    values = f"memory: {{l2: {{write_bandwidth_bytes_per_s: 2.4e12}}, {hbm}}}\n"
+    sources = "".join(f"  {field}: {SOURCE}\n" for field in FIT_ONLY["rtx_4090"])
+    path.write_text(f"base: rtx_4090\nname: mine\n{values}sources:\n{sources}")
     mine = load_gpu(str(path))
     assert (9.4e11, 0.06) == (mine.timings().hbm.stream_bandwidth_bytes_per_s, mine.timings().hbm.mix_loss)
 
 
 def test_a_number_of_the_base_can_be_taken_back(tmp_path: Path) -> None:
-    """`latency_ns: null` needs no source, and none of the base stays behind."""
+    """`stream_latency_ns: null` needs no source, and none of the base stays behind."""
     path = tmp_path / "mine.yaml"
-    path.write_text("base: a100_sxm4_40gb\nname: mine\nmemory: {hbm: {latency_ns: null}}\n")
+    path.write_text("base: a100_sxm4_40gb\nname: mine\nmemory: {hbm: {stream_latency_ns: null}}\n")
     mine = load_gpu(str(path))
-    assert ("memory.hbm.latency_ns",) == mine.missing_for_simulation()
-    assert "memory.hbm.latency_ns" not in mine.sources
+    assert ("memory.hbm.stream_latency_ns",) == mine.missing_for_simulation()
+    assert "memory.hbm.stream_latency_ns" not in mine.sources
 
 
 @pytest.mark.parametrize("field", ["sm.count: null", "memory.hbm.peak_bandwidth_bytes_per_s: null"])
