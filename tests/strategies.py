@@ -73,6 +73,7 @@ def naive(
         qk_step=st.none() | tiles,
         pv_step=st.none() | tiles,
         softmax_rows=st.integers(1, softmax_rows),
+        softmax=st.sampled_from(["kernel", "passes"]),
         accumulators=ACCUMULATORS,
         fold_scale=st.booleans(),
     )

@@ -25,6 +25,11 @@ def matmul_flop_per_clk(sm: SmSpec, dtype: DType) -> int:
     return 2 * sm.fp32_lanes if dtype is DType.FP32 else sm.tensor_flop_per_clk[dtype]
 
 
+def matrix_pipe(dtype: DType) -> str:
+    """Name of the pipe that multiplies matrices of this format, whose peak a roofline has to use."""
+    return "fp32 lanes" if dtype is DType.FP32 else f"tensor {dtype}"
+
+
 def ceiling_ms(workload: Workload, spec: GpuSpec) -> float:
     """Time in ms of the workload's FLOPs at the dense peak and the SM clock: no measurement can be shorter."""
     return 1e3 * workload.flops / peak_flop_per_s(spec, workload.dtype)
@@ -34,19 +39,21 @@ def lower_bound(workload: Workload, spec: GpuSpec, cache: Cache) -> Bound:
     """Largest of FLOPs/peak, bytes that must cross HBM/peak, and exponentials/SFU rate; never zero.
 
     Outputs may stay in L2 at the end, and with a warm cache inputs may lie there at the start, so L2's size is taken
-    off what must cross.
+    off what must cross. What computes nothing and need not cross at all still passes the port of L2.
     """
-    hbm = spec.memory.hbm
-    l2_bytes = 0 if spec.memory.l2 is None else spec.memory.l2.size_bytes
+    hbm, l2 = spec.memory.hbm, spec.memory.l2
+    l2_bytes = 0 if l2 is None else l2.size_bytes
     if cache == "cold":
         crossing = workload.input_bytes + max(0, workload.output_bytes - l2_bytes)
     else:
         crossing = max(0, compulsory_bytes(workload) - l2_bytes)
     seconds = {
-        "matrix units": ceiling_ms(workload, spec) / 1e3,
+        matrix_pipe(workload.dtype): ceiling_ms(workload, spec) / 1e3,
         "HBM": crossing / hbm.peak_bandwidth_bytes_per_s,
         "special functions": workload.exps / spec.sfu_peak_ops_per_s,
     }
+    if l2 is not None and l2.bandwidth_bytes_per_s is not None and not any(seconds.values()):
+        seconds["L2"] = compulsory_bytes(workload) / l2.bandwidth_bytes_per_s
     resource = max(seconds, key=lambda name: seconds[name])
     return Bound(1e3 * seconds[resource], resource)
 

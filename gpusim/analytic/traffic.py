@@ -2,7 +2,8 @@
 
 Loads and stores move the bytes that lie inside the tensor; arithmetic is done on whole tiles, as real kernels pad.
 Shared-memory traffic: a load writes its bytes once; a matrix product reads its left operand once and its right operand
-once a warp, since each warp owns rows of 16 (the m16 shape of mma.sync) and needs all columns.
+once a warp, since each warp owns rows of 16 (the m16 shape of mma.sync) and needs all columns. Where warps stand side
+by side as well, each reads its rows of the left and its columns of the right operand.
 """
 
 from collections.abc import Iterator
@@ -73,11 +74,19 @@ def smem_read_bytes(op: Op, warps: int) -> int:
     """Shared-memory bytes one arithmetic op reads."""
     match op:
         case MatMul(a=a, b=b, out=out, accumulate=accumulate):
-            row_owners = min(warps, ceil_div(a.rows, MMA_ROWS))
+            a_reads, b_reads = _operand_reads(op, warps)
             sums = _smem_size(out) if accumulate else 0
-            return _smem_size(a) + row_owners * _smem_size(b) + sums
+            return a_reads * _smem_size(a) + b_reads * _smem_size(b) + sums
         case _:
             return sum(_smem_size(buffer) for buffer in reads(op))
+
+
+def _operand_reads(op: MatMul, warps: int) -> tuple[int, int]:
+    """How often a CTA reads the left and the right operand of a product from shared memory."""
+    if op.warp_tile is None:
+        return 1, min(warps, ceil_div(op.a.rows, MMA_ROWS))
+    rows, cols = op.warp_tile
+    return ceil_div(op.out.cols, cols), ceil_div(op.out.rows, rows)
 
 
 def smem_write_bytes(op: Op) -> int:
@@ -121,7 +130,7 @@ def _tile_bytes(tile: Tile, guard: Guard | None, indices: tuple[str, ...], trips
     col_total = _extent_total(tile.col, tile.col_extents(), guard, trips)
     others = (index for index in indices if index not in (tile.row, tile.col))
     repeats = prod(len(_allowed(index, guard, trips)) for index in others)
-    return row_total * col_total * repeats * tile.tensor.dtype.size_bytes
+    return row_total * col_total * repeats * tile.tensor.element_bytes
 
 
 def _extent_total(axis: str | int, extents: tuple[int, ...], guard: Guard | None, trips: dict[str, int]) -> int:

@@ -3,6 +3,10 @@
 A CTA costs its prologue, its main loop and its epilogue; where the epilogue overlaps the next tile's main loop, the
 longer of the two. A grid costs whole waves of one CTA an SM. Flat tiles re-use less: they reach (h / 64)^½ of the rate
 for h = rows · cols / (rows + cols) below 64 (fitted in the modelling study on bf16 GEMMs of M ≥ 256, A100 and H100).
+
+fp32 kernels run on the FP32 lanes and have tiles of their own: on A100 one of 128 × 128 explains the batched GEMMs of
+NeuSight, 64 output columns taking as long as 128 and 196 rows as long as 256; on H100 there are narrower ones, and its
+GEMMs of 32 output columns take half the time of those of 64.
 """
 
 from dataclasses import dataclass
@@ -14,6 +18,8 @@ from gpusim.taskgraph import KernelCost
 from gpusim.taskgraph.tensors import ceil_div
 
 TILES = ((128, 256), (256, 128), (128, 128), (64, 128), (128, 64), (64, 64))
+FP32_TILES = {"8.0": ((128, 128),), "9.0": ((128, 128), (128, 64), (128, 32))}  # by compute capability
+LINE_BYTES = 128
 FULL_RATE_REUSE = 64
 
 
@@ -43,7 +49,18 @@ class GemmTile:
 
 def quickest_tile(spec: GpuSpec, cost: KernelCost, shape: GemmShape) -> GemmTile:
     """The tile with which the products are done first; the first listed wins a tie."""
-    return min((GemmTile(*tile) for tile in TILES), key=lambda tile: _cycles(tile, spec, cost, shape))
+    listed = FP32_TILES.get(spec.compute_capability, TILES) if shape.dtype is DType.FP32 else TILES
+    return min((GemmTile(*tile) for tile in listed), key=lambda tile: _cycles(tile, spec, cost, shape))
+
+
+def step_of(dtype: DType) -> int:
+    """Columns of the left operand that a step of the main loop takes: one line of memory a row."""
+    return LINE_BYTES // dtype.size_bytes
+
+
+def shaped(cost: KernelCost, tile: GemmTile, useful: float = 1.0) -> KernelCost:
+    """The library's constants with the share of its matrix rate that this tile reaches, `useful` of it for output."""
+    return cost.model_copy(update={"matmul_efficiency": cost.matmul_efficiency * tile.efficiency * useful})
 
 
 def _cycles(tile: GemmTile, spec: GpuSpec, cost: KernelCost, shape: GemmShape) -> float:

@@ -18,6 +18,7 @@ from gpusim.taskgraph import (
     Add,
     Buffer,
     Copy,
+    Exponential,
     Fill,
     KeepAboveDiagonal,
     Kernel,
@@ -28,14 +29,17 @@ from gpusim.taskgraph import (
     OnlineSoftmax,
     Rescale,
     Role,
+    RowReduce,
     RowSoftmax,
     Scale,
     Space,
     Step,
     Store,
+    SubtractRows,
     TaskGraph,
     Tile,
     UnrolledCta,
+    Where,
     unroll,
 )
 from gpusim.taskgraph.ops import reads
@@ -63,7 +67,7 @@ def inputs_for(workload: AttentionWorkload, seed: int, precision: Precision = "f
     """Standard normal Q, K and V, each (batch · its heads, N, d), rounded to the workload's format if "storage".
 
     With a padding mask also "key_mask", (batch · heads, 1, seqlen_k): sequences are up to 20 keys short, as in the
-    FlashAttention-1 benchmark.
+    FlashAttention-1 benchmark. With a causal one "causal_mask", (1, seqlen_q, seqlen_k): ones up to the diagonal.
     """
     generator = np.random.default_rng(seed)
     heads, kv_heads = workload.batch * workload.heads, workload.batch * workload.kv_heads
@@ -76,6 +80,8 @@ def inputs_for(workload: AttentionWorkload, seed: int, precision: Precision = "f
     inputs = {name: generator.standard_normal(shape).astype(dtype) for name, shape in shapes.items()}
     if workload.mask == "padding":
         inputs["key_mask"] = _padding(workload, generator).astype(dtype)
+    if workload.causal:
+        inputs["causal_mask"] = np.tril(np.ones((1, workload.seqlen_q, workload.seqlen_k), dtype))
     return inputs
 
 
@@ -223,6 +229,16 @@ class _Cta:
                 case KeepAboveDiagonal(buffer=buffer, tile=tile):
                     row, col = block_of(tile, step.indices)
                     at(buffer)[...] = np.triu(at(buffer), 1 + row * tile.rows - col * tile.cols)
+                case Where(buffer=buffer, mask=mask, otherwise=otherwise):
+                    at(buffer)[...] = np.where(at(mask) == 0, otherwise, at(buffer))
+                case RowReduce(src=src, out=out, kind=kind):
+                    wide = self._widened(at(src))
+                    reduced = wide.max(axis=1) if kind == "max" else wide.sum(axis=1)
+                    self._put(step, out, reduced[:, None])
+                case SubtractRows(buffer=buffer, m=m):
+                    at(buffer)[...] = self._widened(at(buffer)) - self._widened(at(m))
+                case Exponential(buffer=buffer):
+                    at(buffer)[...] = np.exp(self._widened(at(buffer)))
                 case OnlineSoftmax() as op:
                     self._online_softmax(step, op)
                 case Rescale(out=out, alpha=alpha):

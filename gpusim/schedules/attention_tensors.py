@@ -49,6 +49,12 @@ def key_mask(workload: AttentionWorkload, tile_cols: int) -> Tensor:
     return matrix("key_mask", workload, (1, workload.seqlen_k), Role.INPUT, (1, tile_cols))
 
 
+def causal_mask(workload: AttentionWorkload, tile: tuple[int, int]) -> Tensor:
+    """Ones up to the diagonal, zeros beyond: one (seqlen_q, seqlen_k) mask for all heads, made before the call."""
+    shape = workload.seqlen_q, workload.seqlen_k
+    return Tensor("causal_mask", 1, *shape, workload.dtype, Role.INPUT, *tile, is_mask=True)
+
+
 def row_values(name: str, workload: AttentionWorkload, dtype: DType, role: Role, tile_rows: int) -> Tensor:
     """One number a query row, (batch · heads, seqlen_q, 1)."""
     return Tensor(name, workload.batch * workload.heads, workload.seqlen_q, 1, dtype, role, tile_rows, 1)

@@ -31,8 +31,11 @@ class FlashChoices(BaseModel):
     ctas_per_sm: PositiveWhole | None = None
 
 
-ScorePass = Literal["divide", "add_causal_mask", "mask_keys"]
-MASK_PASSES: dict[str, ScorePass] = {"causal": "add_causal_mask", "padding": "mask_keys"}
+ScorePass = Literal["divide", "add_causal_mask", "where_causal", "mask_keys"]
+MASK_PASSES: dict[str, tuple[ScorePass, ...]] = {
+    "causal": ("add_causal_mask", "where_causal"),
+    "padding": ("mask_keys",),
+}
 PreparePass = Literal["copy_q", "copy_k", "copy_v", "transpose_k", "scale_q", "scale_k"]
 
 
@@ -42,10 +45,11 @@ class NaiveChoices(BaseModel):
     `tile_q` × `tile_kv` is an output tile of QKᵀ, whose main loop advances by `qk_step` of the head dim (all of it
     when None); `pv_tile_q` × `pv_tile_d` is one of PV (`tile_q` × head_dim when None), advancing by `pv_step` keys
     (`tile_kv` when None). At most `softmax_rows` rows make one CTA group of a pass over the scores. `prepare` lists the
-    passes over Q, K and V that a framework runs first, `score_passes` those between QKᵀ and the softmax. 1/√d is
-    multiplied in by a scale pass of `prepare`, by a "divide" over the scores, with `fold_scale` by a pass over Q of its
-    own, else by the GEMM. With `accumulators` in smem, K (then V) stays in shared memory, Q, S, P and O pass in row
-    tiles, and none of these passes runs.
+    passes over Q, K and V that a framework runs first, `score_passes` those between QKᵀ and the softmax, which is one
+    kernel or, written out in `passes`, five. 1/√d is multiplied in by a scale pass of `prepare`, by a "divide" over the
+    scores, with `fold_scale` by a pass over Q of its own, else by the GEMM. A warp, or a warpgroup of wgmma, computes
+    64 rows and `warp_cols` columns of an output tile. With `accumulators` in smem, K (then V) stays in shared memory,
+    Q, S, P and O pass in row tiles, and none of these passes runs.
     """
 
     model_config = STRICT
@@ -63,6 +67,8 @@ class NaiveChoices(BaseModel):
     softmax_rows: PositiveWhole = 32
     prepare: tuple[PreparePass, ...] = ()
     score_passes: tuple[ScorePass, ...] = ()
+    softmax: Literal["kernel", "passes"] = "kernel"
+    warp_cols: PositiveWhole = 64
     accumulator_bytes: PositiveWhole = 4
     ctas_per_sm: PositiveWhole | None = None
 
@@ -76,7 +82,7 @@ class NaiveChoices(BaseModel):
         """Masks that are put on the scores; with accumulators in smem no pass runs over them."""
         if self.accumulators == "smem":
             return ()
-        return tuple(mask for mask, name in MASK_PASSES.items() if name in self.score_passes)
+        return tuple(mask for mask, names in MASK_PASSES.items() if set(names) & set(self.score_passes))
 
     @model_validator(mode="after")
     def _scale_once(self) -> Self:

@@ -5,16 +5,31 @@ from collections.abc import Mapping
 from functools import partial
 
 from gpusim.dtypes import DType
-from gpusim.schedules.attention_tensors import key_mask, keys, matrix, output, queries, softmax_scale, values
+from gpusim.schedules.attention_tensors import (
+    causal_mask,
+    key_mask,
+    keys,
+    matrix,
+    output,
+    queries,
+    row_values,
+    softmax_scale,
+    values,
+)
 from gpusim.schedules.choices import NaiveChoices, ScorePass
 from gpusim.schedules.gemm import stationary_gemm, tiled_gemm
 from gpusim.schedules.rowwise import (
     add_pass,
     copy_pass,
+    exp_pass,
     fill_pass,
+    quotient_pass,
+    reduce_pass,
     softmax_groups,
     softmax_tiles,
+    subtract_pass,
     triangle_pass,
+    where_pass,
 )
 from gpusim.taskgraph import Kernel, KernelCost, Role, TaskGraph, Tensor
 from gpusim.workloads import AttentionWorkload
@@ -25,7 +40,8 @@ MASKED_SCORE = -10_000.0  # what the benchmarks add above the diagonal; e^−10,
 def build(workload: AttentionWorkload, choices: NaiveChoices, costs: Mapping[str, KernelCost]) -> TaskGraph:
     """The three kernels, with the passes over Q, K, V and over the scores that `choices` lists.
 
-    `costs` may hold constants under "qk", "softmax", "pv", "copy", "transpose", "elementwise" and "broadcast".
+    `costs` may hold constants under "qk", "softmax", "pv", "copy", "transpose", "elementwise", "broadcast" and
+    "reduce".
     """
     if choices.accumulators == "smem":
         kernels = _stationary_kernels(workload, choices)
@@ -74,7 +90,13 @@ def _tiled_kernels(workload: AttentionWorkload, choices: NaiveChoices, costs: Ma
     shape, score_tile = (workload.seqlen_q, workload.seqlen_k), (strip, math.gcd(tile_kv, pv_step))
     s = matrix("S", workload, shape, Role.TEMPORARY, score_tile)
     p = matrix("P", workload, shape, Role.TEMPORARY, score_tile)
-    gemm = partial(tiled_gemm, warps=choices.warps, stages=choices.stages, ctas_per_sm=choices.ctas_per_sm)
+    gemm = partial(
+        tiled_gemm,
+        warps=choices.warps,
+        stages=choices.stages,
+        ctas_per_sm=choices.ctas_per_sm,
+        warp_cols=choices.warp_cols,
+    )
     scales_in_gemm = not choices.fold_scale and not choices.scaling_passes
     qk = gemm(
         "qk",
@@ -89,7 +111,10 @@ def _tiled_kernels(workload: AttentionWorkload, choices: NaiveChoices, costs: Ma
         cost=costs.get("qk"),
     )
     passes, scores = _score_passes(workload, choices.score_passes, s, costs)
-    softmax = softmax_groups("softmax", scores, p, cost=costs.get("softmax"))
+    if choices.softmax == "kernel":
+        softmax = [softmax_groups("softmax", scores, p, cost=costs.get("softmax"))]
+    else:
+        softmax = _softmax_passes(workload, scores, p, costs)
     pv = gemm(
         "pv",
         p,
@@ -101,7 +126,7 @@ def _tiled_kernels(workload: AttentionWorkload, choices: NaiveChoices, costs: Ma
         transpose_b=False,
         cost=costs.get("pv"),
     )
-    return [*prepared.kernels, qk, *passes, softmax, pv]
+    return [*prepared.kernels, qk, *passes, *softmax, pv]
 
 
 def _score_passes(
@@ -117,12 +142,37 @@ def _score_passes(
         elif name == "mask_keys":
             keys_mask = key_mask(workload, scores.tile_cols)
             kernels.append(add_pass("mask_keys", scores, keys_mask, following, cost=costs.get("broadcast")))
+        elif name == "where_causal":
+            ones = causal_mask(workload, _tile(scores))
+            kernels.append(where_pass("where", scores, ones, following, -math.inf, cost=costs.get("broadcast")))
         else:
             mask = _mask_tensor("mask", scores, workload.dtype)
             kernels.extend(_mask_kernels(mask, costs))
             kernels.append(add_pass("add_mask", scores, mask, following, cost=costs.get("broadcast")))
         scores = following
     return kernels, scores
+
+
+def _softmax_passes(
+    workload: AttentionWorkload, scores: Tensor, probabilities: Tensor, costs: Mapping[str, KernelCost]
+) -> list[Kernel]:
+    """The softmax written out in operators: P = e^(S − rowmax S), divided by its row sums.
+
+    The indices that PyTorch's maximum also writes, 8 bytes a row, are left out.
+    """
+    shape, tile = (scores.rows, scores.cols), _tile(scores)
+    shifted, weights = (matrix(name, workload, shape, Role.TEMPORARY, tile) for name in ("S_shifted", "S_exp"))
+    maxima, sums = (
+        row_values(name, workload, workload.dtype, Role.TEMPORARY, scores.tile_rows) for name in ("S_max", "S_sum")
+    )
+    reduce, broadcast = costs.get("reduce"), costs.get("broadcast")
+    return [
+        reduce_pass("row_max", scores, maxima, "max", cost=reduce),
+        subtract_pass("subtract_max", scores, maxima, shifted, cost=broadcast),
+        exp_pass("exp", shifted, weights, cost=costs.get("elementwise")),
+        reduce_pass("row_sum", weights, sums, "sum", cost=reduce),
+        quotient_pass("divide_by_sum", weights, sums, probabilities, cost=broadcast),
+    ]
 
 
 def _tile(tensor: Tensor) -> tuple[int, int]:
@@ -160,6 +210,7 @@ class _Prepared:
         self._workload = workload
         self._costs = costs
         self._tensors = tensors
+        self._is_contiguous: set[str] = set()
         folds = choices.fold_scale and not choices.scaling_passes
         for prepare in ("scale_q", *choices.prepare) if folds else choices.prepare:
             kind, which = prepare.split("_")
@@ -186,8 +237,16 @@ class _Prepared:
             self.k_is_transposed = True
         dst = matrix(name, self._workload, shape, Role.TEMPORARY, tile)
         scale = softmax_scale(self._workload) if kind == "scale" else 1.0
-        cost = self._costs.get("transpose" if kind == "transpose" else "copy")
+        cost = self._costs.get(self._cost_of(kind, which))
         self.kernels.append(
             copy_pass(f"{kind}_{which}", src, dst, transpose=kind == "transpose", scale=scale, cost=cost)
         )
         self._tensors[which] = dst
+        if kind != "scale":
+            self._is_contiguous.add(which)
+
+    def _cost_of(self, kind: str, which: str) -> str:
+        """The caller's tensors are views with strides; what a copy wrote is contiguous, and so is its scaled twin."""
+        if kind == "scale" and which in self._is_contiguous:
+            return "elementwise"
+        return "transpose" if kind == "transpose" else "copy"

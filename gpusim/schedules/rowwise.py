@@ -1,19 +1,26 @@
 """Row softmax and elementwise passes: a tile is read once, worked on and written once."""
 
+from collections.abc import Callable
 from typing import Literal
 
 from gpusim.taskgraph import (
     Add,
     Buffer,
     Copy,
+    Exponential,
     Fill,
     KeepAboveDiagonal,
     Kernel,
     KernelBuilder,
     KernelCost,
+    Normalise,
+    Op,
+    RowReduce,
     RowSoftmax,
+    SubtractRows,
     Tensor,
     Tile,
+    Where,
 )
 
 GROUPS_PER_SM = 2  # CTA groups resident on an SM: one loads while the other computes
@@ -94,14 +101,63 @@ def triangle_pass(name: str, src: Tensor, dst: Tensor, *, cost: KernelCost | Non
     return cta.build(cost=cost, ctas_per_sm=GROUPS_PER_SM)
 
 
+def exp_pass(name: str, src: Tensor, dst: Tensor, *, cost: KernelCost | None) -> Kernel:
+    """dst = e^src."""
+    cta = _pass(name, src)
+    rows = _streamed(cta, "rows", (src.tile_rows, src.col_tiles * src.tile_cols))
+    cta.load(_row(src), rows)
+    cta.do("exp", Exponential(rows))
+    cta.store(rows, _row(dst))
+    return cta.build(cost=cost, ctas_per_sm=GROUPS_PER_SM)
+
+
+def reduce_pass(name: str, src: Tensor, dst: Tensor, kind: Literal["max", "sum"], *, cost: KernelCost | None) -> Kernel:
+    """dst, one number a row, = the maximum or the sum of each row."""
+    cta = _pass(name, src)
+    rows = _streamed(cta, "rows", (src.tile_rows, src.col_tiles * src.tile_cols))
+    reduced = _streamed(cta, kind, (src.tile_rows, 1))
+    cta.load(_row(src), rows)
+    cta.do(f"row {kind}", RowReduce(rows, reduced, kind))
+    cta.store(reduced, _row(dst))
+    return cta.build(cost=cost, ctas_per_sm=GROUPS_PER_SM)
+
+
+def subtract_pass(name: str, src: Tensor, subtrahend: Tensor, dst: Tensor, *, cost: KernelCost | None) -> Kernel:
+    """dst = src - subtrahend, which is one number a row."""
+    return _broadcast_pass(name, src, subtrahend, dst, SubtractRows, cost=cost)
+
+
+def quotient_pass(name: str, src: Tensor, divisor: Tensor, dst: Tensor, *, cost: KernelCost | None) -> Kernel:
+    """dst = src / divisor, which is one number a row."""
+    return _broadcast_pass(name, src, divisor, dst, Normalise, cost=cost)
+
+
+def where_pass(
+    name: str, src: Tensor, mask: Tensor, dst: Tensor, otherwise: float, *, cost: KernelCost | None
+) -> Kernel:
+    """dst = src where `mask`, which may be one matrix for all heads, is one, elsewhere `otherwise`."""
+
+    def where(rows: Buffer, ones: Buffer) -> Op:
+        return Where(rows, ones, otherwise)
+
+    return _broadcast_pass(name, src, mask, dst, where, cost=cost)
+
+
 def add_pass(name: str, src: Tensor, addend: Tensor, dst: Tensor, *, cost: KernelCost | None) -> Kernel:
     """dst = src + addend, where `addend` may be one matrix for all heads, or one row for all rows."""
+    return _broadcast_pass(name, src, addend, dst, Add, cost=cost)
+
+
+def _broadcast_pass(
+    name: str, src: Tensor, other: Tensor, dst: Tensor, op: Callable[[Buffer, Buffer], Op], *, cost: KernelCost | None
+) -> Kernel:
+    """dst = op(src, other), where `other` may have fewer heads, one row or one column."""
     cta = _pass(name, src)
-    cols = src.col_tiles * src.tile_cols
-    rows, other = _streamed(cta, "rows", (src.tile_rows, cols)), _streamed(cta, "addend", (addend.tile_rows, cols))
+    rows = _streamed(cta, "rows", (src.tile_rows, src.col_tiles * src.tile_cols))
+    operand = _streamed(cta, "other", (other.tile_rows, other.col_tiles * other.tile_cols))
     cta.load(_row(src), rows)
-    cta.load(_row(addend) if addend.rows > 1 else addend.tile(col_tiles=addend.col_tiles), other)
-    cta.do("add", Add(rows, other))
+    cta.load(_row(other) if other.rows > 1 else other.tile(col_tiles=other.col_tiles), operand)
+    cta.do(name, op(rows, operand))
     cta.store(rows, _row(dst))
     return cta.build(cost=cost, ctas_per_sm=GROUPS_PER_SM)
 

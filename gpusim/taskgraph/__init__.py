@@ -12,6 +12,7 @@ from gpusim.taskgraph.cost import KernelCost
 from gpusim.taskgraph.ops import (
     Add,
     Copy,
+    Exponential,
     Fill,
     KeepAboveDiagonal,
     Load,
@@ -21,9 +22,12 @@ from gpusim.taskgraph.ops import (
     OnlineSoftmax,
     Op,
     Rescale,
+    RowReduce,
     RowSoftmax,
     Scale,
     Store,
+    SubtractRows,
+    Where,
 )
 from gpusim.taskgraph.program import Guard, Kernel, Loop, Task, TaskGraph
 from gpusim.taskgraph.rules import check_graph
@@ -34,6 +38,7 @@ __all__ = [
     "Add",
     "Buffer",
     "Copy",
+    "Exponential",
     "Fill",
     "Guard",
     "KeepAboveDiagonal",
@@ -49,16 +54,19 @@ __all__ = [
     "Op",
     "Rescale",
     "Role",
+    "RowReduce",
     "RowSoftmax",
     "Scale",
     "Space",
     "Step",
     "Store",
+    "SubtractRows",
     "Task",
     "TaskGraph",
     "Tensor",
     "Tile",
     "UnrolledCta",
+    "Where",
     "check_graph",
     "unroll",
 ]

@@ -6,6 +6,7 @@ a conversion a score. Time is not here.
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 from gpusim.taskgraph.tensors import Buffer, Tile
 
@@ -30,7 +31,11 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class MatMul:
-    """out (+)= scale · a · b, or a · bᵀ. Operands are rounded to the workload's format, sums stay wide."""
+    """out (+)= scale · a · b, or a · bᵀ. Operands are rounded to the workload's format, sums stay wide.
+
+    `warp_tile` is the rows × columns of `out` that one warp or warpgroup computes, from its rows of `a` and its columns
+    of `b`; None where each warp owns bands of 16 rows, as attention needs it.
+    """
 
     a: Buffer
     b: Buffer
@@ -38,6 +43,7 @@ class MatMul:
     transpose_b: bool = False
     accumulate: bool = False
     scale: float = 1.0
+    warp_tile: tuple[int, int] | None = None
 
     @property
     def flops(self) -> int:
@@ -85,6 +91,39 @@ class KeepAboveDiagonal:
 
     buffer: Buffer
     tile: Tile
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """buffer = otherwise wherever `mask`, a matrix of zeros and ones, is zero."""
+
+    buffer: Buffer
+    mask: Buffer
+    otherwise: float
+
+
+@dataclass(frozen=True, slots=True)
+class RowReduce:
+    """out = the maximum or the sum of each row."""
+
+    src: Buffer
+    out: Buffer
+    kind: Literal["max", "sum"]
+
+
+@dataclass(frozen=True, slots=True)
+class SubtractRows:
+    """buffer -= m, row by row."""
+
+    buffer: Buffer
+    m: Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class Exponential:
+    """buffer = e^buffer, element by element."""
+
+    buffer: Buffer
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +180,10 @@ Op = (
     | Copy
     | Add
     | KeepAboveDiagonal
+    | Where
+    | RowReduce
+    | SubtractRows
+    | Exponential
     | OnlineSoftmax
     | Rescale
     | Normalise
@@ -165,6 +208,14 @@ def reads(op: Op) -> tuple[Buffer, ...]:
             return ()
         case Store(buffer=buffer) | Scale(buffer=buffer) | KeepAboveDiagonal(buffer=buffer):
             return (buffer,)
+        case Exponential(buffer=buffer):
+            return (buffer,)
+        case Where(buffer=buffer, mask=mask):
+            return (buffer, mask)
+        case RowReduce(src=src):
+            return (src,)
+        case SubtractRows(buffer=buffer, m=m):
+            return (buffer, m)
         case Add(buffer=buffer, other=other):
             return (buffer, other)
         case MatMul(a=a, b=b, out=out, accumulate=accumulate):
@@ -194,6 +245,10 @@ def writes(op: Op) -> tuple[Buffer, ...]:
             return (out,)
         case Scale(buffer=buffer) | Fill(buffer=buffer) | Add(buffer=buffer) | KeepAboveDiagonal(buffer=buffer):
             return (buffer,)
+        case Where(buffer=buffer) | SubtractRows(buffer=buffer) | Exponential(buffer=buffer):
+            return (buffer,)
+        case RowReduce(out=out):
+            return (out,)
         case Copy(dst=dst):
             return (dst,)
         case OnlineSoftmax(scores=scores, m=m, l=l_, alpha=alpha):
@@ -211,8 +266,13 @@ def work(op: Op) -> Work:
             return Work(flops=op.flops)
         case Scale(buffer=buffer) | Fill(buffer=buffer) | Add(buffer=buffer) | KeepAboveDiagonal(buffer=buffer):
             return Work(fp32_ops=buffer.rows * buffer.cols)
-        case Copy(src=src):
+        case Where(buffer=buffer) | SubtractRows(buffer=buffer):
+            return Work(fp32_ops=buffer.rows * buffer.cols)
+        case Copy(src=src) | RowReduce(src=src):
             return Work(fp32_ops=src.rows * src.cols)
+        case Exponential(buffer=buffer):
+            count = buffer.rows * buffer.cols
+            return Work(exps=count, fp32_ops=count)
         case OnlineSoftmax(scores=scores):
             count = scores.rows * scores.cols
             return Work(exps=count + scores.rows, fp32_ops=FP32_OPS_PER_SCORE * count)

@@ -36,7 +36,8 @@ class Tensor:
     """`heads` matrices of rows × cols numbers in device memory, cut into tiles of tile_rows × tile_cols.
 
     A kernel may read a tensor of fewer heads than its grid has: neighbouring heads share a matrix, as query heads share
-    the K and V of their group, and all heads a tensor of one head.
+    the K and V of their group, and all heads a tensor of one head. A mask of ones and zeros takes one byte a number in
+    memory, whatever `dtype` it is computed in.
     """
 
     name: str
@@ -47,11 +48,17 @@ class Tensor:
     role: Role
     tile_rows: int
     tile_cols: int
+    is_mask: bool = False
+
+    @property
+    def element_bytes(self) -> int:
+        """Bytes of one number in device memory."""
+        return 1 if self.is_mask else self.dtype.size_bytes
 
     @property
     def size_bytes(self) -> int:
         """Bytes of the whole tensor."""
-        return self.heads * self.rows * self.cols * self.dtype.size_bytes
+        return self.heads * self.rows * self.cols * self.element_bytes
 
     @property
     def row_tiles(self) -> int:

@@ -25,7 +25,7 @@ def close(ms: float, resource: str) -> Bound:
 
 def test_matrix_units() -> None:
     """4·N²·d = 40 MFLOP at 8 GFLOP/s are 5 ms; the other terms are 1 ms and 0.08 ms."""
-    assert close(5.0, "matrix units") == lower_bound(PROBLEM, CANVAS, "cold")
+    assert close(5.0, "tensor fp16") == lower_bound(PROBLEM, CANVAS, "cold")
 
 
 def test_special_functions() -> None:
@@ -46,7 +46,7 @@ def test_outputs_may_stay_in_l2_and_inputs_in_a_warm_one() -> None:
     l2 = load_gpu("a100_sxm4_40gb").memory.l2.model_copy(update={"size_bytes": 30_000})
     spec = slow.model_copy(update={"memory": slow.memory.model_copy(update={"l2": l2})})
     assert close(6.0, "HBM") == lower_bound(PROBLEM, spec, "cold")
-    assert close(5.0, "matrix units") == lower_bound(PROBLEM, spec, "warm")
+    assert close(5.0, "tensor fp16") == lower_bound(PROBLEM, spec, "warm")
     small = spec.model_copy(
         update={"memory": slow.memory.model_copy(update={"l2": l2.model_copy(update={"size_bytes": 10_000})})}
     )
@@ -55,7 +55,7 @@ def test_outputs_may_stay_in_l2_and_inputs_in_a_warm_one() -> None:
 
 def test_more_sms_and_faster_clocks_shorten_compute() -> None:
     """Four SMs at 2 GHz do 5 ms of matrix work in 0.625 ms."""
-    assert close(0.625, "matrix units") == lower_bound(PROBLEM, canvas(sm={"count": 4, "clock_hz": 2e9}), "cold")
+    assert close(0.625, "tensor fp16") == lower_bound(PROBLEM, canvas(sm={"count": 4, "clock_hz": 2e9}), "cold")
 
 
 def test_a100_peak_is_312_tflops() -> None:

@@ -111,6 +111,18 @@ def test_each_warp_reads_all_of_the_right_operand(warps: int, owners: int) -> No
     assert 0 == smem_write_bytes(op)
 
 
+@pytest.mark.parametrize(
+    ("warp_tile", "a_reads", "b_reads"),
+    [((64, 64), 4, 2), ((64, 256), 1, 2), ((128, 256), 1, 1), ((128, 48), 6, 1)],
+)
+def test_warps_side_by_side_read_their_rows_and_columns(warp_tile: tuple[int, int], a_reads: int, b_reads: int) -> None:
+    """128 × 256 sums in warp tiles of 64 × 64 are 2 × 4: four of them read the same rows of A, two the same columns of
+    B. A warpgroup that takes all columns reads its rows of A alone; 256 columns in parts of 48 are six."""
+    a, b, sums = smem("A", 128, 32), smem("B", 32, 256), Buffer("C", 128, 256, 4, Space.REGISTERS)
+    op = MatMul(a, b, sums, accumulate=True, warp_tile=warp_tile)
+    assert a_reads * 2 * 128 * 32 + b_reads * 2 * 32 * 256 == smem_read_bytes(op, 8)
+
+
 def test_sums_in_shared_memory_are_read_and_written() -> None:
     """An accumulating product with its sum in shared memory: 4 × 4 numbers three times read, once written."""
     op = MatMul(smem("P", 4, 4), smem("V", 4, 4), smem("O", 4, 4), accumulate=True)

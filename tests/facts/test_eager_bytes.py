@@ -1,10 +1,11 @@
-"""Bytes that eager PyTorch's passes over the scores move in fp16: 2 bytes a number, 4 while the mask is fp32."""
+"""Bytes that eager PyTorch's passes over the scores move: in fp16 2 bytes a number and 4 while the mask is fp32."""
 
 from functools import cache
 
 import pytest
 
 from gpusim.analytic import KernelWork, kernel_work
+from gpusim.dtypes import DType
 from gpusim.implementations import parse_request, plan
 from gpusim.point import Point, run_point
 from gpusim.specs import load_gpu
@@ -90,6 +91,50 @@ def test_every_pass_over_q_k_or_v_reads_and_writes_it_once(stack: str | None) ->
     assert 3 <= len(prepared)
     for work in prepared.values():
         assert (2 * 4 * N * D, 2 * 4 * N * D) == (work.read_bytes, work.write_bytes)
+
+
+CS336 = {  # read and written a score of 4 bytes
+    "qk": (0, 4),
+    "divide": (4, 4),
+    "where": (4, 4),
+    "row_max": (4, 0),
+    "subtract_max": (4, 4),
+    "exp": (4, 4),
+    "row_sum": (4, 0),
+    "divide_by_sum": (4, 4),
+    "pv": (4, 0),
+}
+ROW_VALUES = {"row_max": (0, 1), "subtract_max": (1, 0), "row_sum": (0, 1), "divide_by_sum": (1, 0)}
+
+
+@pytest.mark.parametrize("gpu", GPUS)
+def test_the_cs336_chain_moves_56_bytes_a_score_in_fp32(gpu: str) -> None:
+    """Nine kernels; of the GEMMs only the N×N side. A maximum and a sum are 4 bytes a row."""
+    heads = 8
+    asked = attention(heads, causal=True).model_copy(update={"dtype": DType.FP32})
+    graph = plan(parse_request("pytorch_naive", "test"), load_gpu(gpu), asked, "cs336").graph
+    scores, row_bytes, matrix_bytes = heads * N * N, 4 * heads * N, 4 * heads * N * D
+    assert list(CS336) == [kernel.name for kernel in graph.kernels]
+    assert 56 == sum(map(sum, CS336.values()))
+    for kernel in graph.kernels:
+        read, written = CS336[kernel.name]
+        rows_read, rows_written = ROW_VALUES.get(kernel.name, (0, 0))
+        beside = {"qk": 2 * matrix_bytes, "pv": 2 * matrix_bytes, "where": N * N}.get(kernel.name, 0)
+        expected = (read + written) * scores + (rows_read + rows_written) * row_bytes + beside
+        assert expected == kernel_work(kernel).operand_bytes
+
+
+@pytest.mark.parametrize("gpu", GPUS)
+def test_a_boolean_mask_is_a_byte_a_score_for_each_head(gpu: str) -> None:
+    """Of 8 heads each asks L2 for 4 + 1 bytes a score and writes 4."""
+    heads = 8
+    asked = attention(heads, causal=True).model_copy(update={"dtype": DType.FP32})
+    graph = plan(parse_request("pytorch_naive", "test"), load_gpu(gpu), asked, "cs336").graph
+    (where,) = (kernel for kernel in graph.kernels if kernel.name == "where")
+    assert ((4 + 1) * heads * N * N, 4 * heads * N * N) == (
+        kernel_work(where).read_bytes,
+        kernel_work(where).write_bytes,
+    )
 
 
 def test_the_mask_comes_from_hbm_at_most_once() -> None:

@@ -59,8 +59,8 @@ def test_a_legal_graph_passes() -> None:
     check_graph(TaskGraph((copy("one", X, T), copy("two", T, Y))))
 
 
-@pytest.mark.parametrize("name", SCHEDULES)
-def test_every_schedule_is_legal(name: str) -> None:
+@pytest.mark.parametrize("name", [name for name in SCHEDULES if SCHEDULES[name].workload is AttentionWorkload])
+def test_every_schedule_of_attention_is_legal(name: str) -> None:
     """What ships passes the rules, ragged and with log-sum-exp."""
     workload = AttentionWorkload(batch=1, heads=2, seqlen_q=10, seqlen_k=7, head_dim=4, save_lse=True)
     choices = NaiveChoices if SCHEDULES[name].choices is NaiveChoices else FlashChoices

@@ -7,6 +7,7 @@ from gpusim.taskgraph import (
     Add,
     Buffer,
     Copy,
+    Exponential,
     Fill,
     KeepAboveDiagonal,
     Load,
@@ -17,11 +18,14 @@ from gpusim.taskgraph import (
     Op,
     Rescale,
     Role,
+    RowReduce,
     RowSoftmax,
     Scale,
     Space,
     Store,
+    SubtractRows,
     Tensor,
+    Where,
 )
 from gpusim.taskgraph.ops import reads, work, writes
 
@@ -40,6 +44,12 @@ M, L, ALPHA = buffer("m", 4, 1), buffer("l", 4, 1), buffer("alpha", 4, 1)
 def test_a_tensor_is_all_its_matrices() -> None:
     """2 matrices of 10 × 7 numbers of 2 bytes."""
     assert 280 == RAGGED.size_bytes
+
+
+def test_a_mask_takes_one_byte_a_number() -> None:
+    """2 matrices of 10 × 7 ones and zeros, whatever format they are computed in."""
+    for dtype in DType:
+        assert 140 == Tensor("mask", 2, 10, 7, dtype, Role.INPUT, 4, 3, is_mask=True).size_bytes
 
 
 def test_the_last_tile_of_each_axis_is_ragged() -> None:
@@ -77,6 +87,11 @@ def test_a_buffer_counts_its_stages_or_the_rows_it_really_holds() -> None:
         (Copy(Q, buffer("T", 5, 4), transpose=True), 0, 0, 20),
         (Add(Q, buffer("R", 4, 5)), 0, 0, 20),
         (KeepAboveDiagonal(buffer("R", 4, 3), RAGGED.tile()), 0, 0, 12),
+        (Where(Q, buffer("R", 4, 5), 0.0), 0, 0, 20),
+        (RowReduce(Q, M, "max"), 0, 0, 20),
+        (RowReduce(Q, L, "sum"), 0, 0, 20),
+        (SubtractRows(Q, M), 0, 0, 20),
+        (Exponential(Q), 0, 20, 20),
         (LogSumExp(M, L, buffer("lse", 4, 1)), 0, 0, 4),
         (Load(RAGGED.tile(), buffer("R", 4, 3)), 0, 0, 0),
         (Store(buffer("R", 4, 3), RAGGED.tile()), 0, 0, 0),
@@ -84,7 +99,10 @@ def test_a_buffer_counts_its_stages_or_the_rows_it_really_holds() -> None:
     ids=lambda value: type(value).__name__ if not isinstance(value, int | float) else "",
 )
 def test_work_of_an_operation(op: Op, flops: int, exps: int, fp32_ops: float) -> None:
-    """Two FLOPs a multiply-add, an exponential a score (and a row's factor), 3.5 FP32 instructions a score."""
+    """Two FLOPs a multiply-add, an exponential a score (and a row's factor), 3.5 FP32 instructions a score.
+
+    e^x is 2^x of a multiple of x: an instruction beside the exponential.
+    """
     done = work(op)
     assert (flops, exps, fp32_ops) == (done.flops, done.exps, done.fp32_ops)
 
@@ -100,6 +118,10 @@ def test_work_of_an_operation(op: Op, flops: int, exps: int, fp32_ops: float) ->
         (Normalise(OUT, L), (OUT, L), (OUT,)),
         (Add(OUT, S), (OUT, S), (OUT,)),
         (KeepAboveDiagonal(S, RAGGED.tile()), (S,), (S,)),
+        (Where(S, OUT, 0.0), (S, OUT), (S,)),
+        (RowReduce(S, M, "max"), (S,), (M,)),
+        (SubtractRows(S, M), (S, M), (S,)),
+        (Exponential(S), (S,), (S,)),
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, tuple) else "",
 )
