@@ -1,47 +1,67 @@
 """Measured rows against the simulation of each under its own conditions: errors, baselines and counter checks.
 
 Error is simulated / measured − 1. Two baselines stand beside it on the same rows: the plain roofline, and the roofline
-times one constant for every series, fitted to that series (its median ratio): what a spreadsheet could do.
+times one constant for every series, fitted to that series (its median ratio): what a spreadsheet could do. A row that
+holds no latency but the memory of a training step is checked by its list of buffers, without simulation.
 """
 
 import statistics
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from gpusim.engine import Mode
 from gpusim.errors import InputError, MeasuredError
 from gpusim.implementations import ScheduleRequest, implementations
+from gpusim.implementations.training_memory import training_footprint
 from gpusim.measured import MeasuredFile, MeasuredRow, SkippedRow, read_all, verdict
-from gpusim.point import Point
+from gpusim.measured.ceiling import above_ceiling, claims_too_much
+from gpusim.point import Point, answer
 from gpusim.results import PointResult
 from gpusim.specs import GpuSpec, load_gpu
 from gpusim.sweep import run_sweep
 from gpusim.units import MIB
+from gpusim.workloads import AttentionWorkload, GemmWorkload, RowsWorkload
+
+SpecOf = Callable[[str], GpuSpec | None]
 
 
 class SeriesKey(NamedTuple):
-    """What the rows of a series share; `file` is the measured file's name without its folder."""
+    """What the rows of a series share; `file` is the measured file's name without its folder.
+
+    None stands for what a kind of workload does not have.
+    """
 
     file: str
     gpu: str
     kernel: str
-    pass_: str
-    dtype: str
-    head_dim: int
-    causal: bool
+    pass_: str | None
+    dtype: str | None
+    head_dim: int | None
+    causal: bool | None
+
+    @property
+    def case(self) -> str:
+        """Pass, number format, head dim and mask as tables print them."""
+        head_dim = "" if self.head_dim is None else f"d={self.head_dim}"
+        return " ".join(filter(None, (self.pass_, self.dtype, head_dim, "causal" if self.causal else "")))
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedRow:
-    """A measured row, its simulation, and what the trust list says about it."""
+    """A measured row, its simulation, and what the trust list says about it.
+
+    `above_ceiling` says what the row claims that its GPU cannot do; such a row does not count.
+    """
 
     row: MeasuredRow
     result: PointResult
     is_trusted: bool
     trust_reason: str
+    above_ceiling: str | None = None
 
     @property
     def error(self) -> float | None:
@@ -56,12 +76,6 @@ class ComparedRow:
         if self.row.latency_ms is None or self.result.roofline_ms is None:
             return None
         return self.result.roofline_ms / self.row.latency_ms - 1
-
-    @property
-    def is_above_ceiling(self) -> bool:
-        """Whether the row claims more than the GPU's dense peak at its clock: a suspect row, or another clock."""
-        measured, ceiling = self.row.latency_ms, self.result.ceiling_ms
-        return measured is not None and ceiling is not None and measured < ceiling
 
     def checks(self) -> dict[str, dict[str, float]]:
         """Measured and simulated values of every counter the row has."""
@@ -115,11 +129,33 @@ class SeriesFigures:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckFigures:
+    """How far one counter of a series is off, in percent: mean and largest absolute error, and bias."""
+
+    key: SeriesKey
+    metric: str
+    n: int
+    mape_pct: float
+    bias_pct: float
+    max_ape_pct: float
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A data line that claims more than its GPU can do, simulated or not, and what it claims."""
+
+    file: str
+    line: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """All rows that were simulated, all that were not with the reason, and every assumption with its count.
 
-    `wall_s` is the time of every simulated point in seconds, `steps` the loop steps of all of them, and `failed` how
-    many points ended in an error.
+    `compared` holds rows that were checked by a counter alone, too: their point has no latency. `wall_s` is the time of
+    every simulated point in seconds, `steps` the loop steps of all of them, and `failed` how many points ended in an
+    error.
     """
 
     compared: tuple[ComparedRow, ...]
@@ -131,11 +167,22 @@ class Comparison:
     steps: int
     failed: int
     was_interrupted: bool
+    suspects: tuple[Suspect, ...] = ()
 
     @property
     def rows(self) -> int:
         """How many measured rows there are, simulated or skipped."""
         return len(self.compared) + len(self.skipped)
+
+    @property
+    def counters_only(self) -> int:
+        """How many rows were checked by a counter without a simulation."""
+        return sum(item.result.status != "ok" for item in self.compared)
+
+    def only(self, *, attention: bool) -> Self:
+        """The same with the simulated rows of attention, or with those of single kernels."""
+        kept = (item for item in self.compared if isinstance(item.row.workload, AttentionWorkload) == attention)
+        return replace(self, compared=tuple(kept))
 
     def figures(self) -> ErrorFigures | None:
         """Figures over every simulated row with a latency; None if there is none."""
@@ -150,21 +197,39 @@ class Comparison:
         groups: dict[SeriesKey, list[ComparedRow]] = {}
         for item in self.compared:
             if item.error is not None:
-                groups.setdefault(_series_key(item), []).append(item)
+                groups.setdefault(_key_of(item), []).append(item)
         return [_series_figures(key, items) for key, items in groups.items()]
 
+    def checks(self, *, trusted: bool = False) -> list[CheckFigures]:
+        """Errors of counters by series and counter, in order of first appearance; `trusted` keeps rows that count."""
+        groups: dict[tuple[SeriesKey, str], list[float]] = {}
+        for item in self.compared:
+            for metric, check in item.checks().items() if item.is_trusted or not trusted else ():
+                groups.setdefault((_key_of(item), metric), []).append(check["error"])
+        return [_check_figures(key, metric, errors) for (key, metric), errors in groups.items()]
 
-def _series_key(item: ComparedRow) -> SeriesKey:
-    workload = item.row.workload
-    return SeriesKey(
-        file=Path(item.row.file).name,
-        gpu=item.result.gpu,
-        kernel=item.row.kernel,
-        pass_=workload.pass_,
-        dtype=workload.dtype,
-        head_dim=workload.head_dim,
-        causal=workload.causal,
-    )
+
+def series_key(row: MeasuredRow, gpu: str) -> SeriesKey:
+    """The series of a row that is simulated on a GPU of this name."""
+    workload = row.workload
+    file, kernel = Path(row.file).name, row.kernel
+    match workload:
+        case AttentionWorkload():
+            return SeriesKey(file, gpu, kernel, workload.pass_, workload.dtype, workload.head_dim, workload.causal)
+        case GemmWorkload() | RowsWorkload():
+            return SeriesKey(file, gpu, kernel, None, workload.dtype, None, None)
+        case _:
+            return SeriesKey(file, gpu, kernel, None, None, None, None)
+
+
+def _key_of(item: ComparedRow) -> SeriesKey:
+    return series_key(item.row, item.result.gpu)
+
+
+def _check_figures(key: SeriesKey, metric: str, errors: Sequence[float]) -> CheckFigures:
+    sizes = [abs(error) for error in errors]
+    mean, bias = statistics.fmean(sizes), statistics.fmean(errors)
+    return CheckFigures(key, metric, len(errors), 100 * mean, 100 * bias, 100 * max(sizes))
 
 
 def _series_figures(key: SeriesKey, items: Sequence[ComparedRow]) -> SeriesFigures:
@@ -197,7 +262,7 @@ def _constant_efficiency_error(items: Sequence[ComparedRow]) -> float:
     ratios: dict[SeriesKey, list[float]] = {}
     for item in items:
         if item.roofline_error is not None:
-            ratios.setdefault(_series_key(item), []).append(1 + item.roofline_error)
+            ratios.setdefault(_key_of(item), []).append(1 + item.roofline_error)
     errors = [abs(ratio / statistics.median(group) - 1) for group in ratios.values() for ratio in group]
     return statistics.fmean(errors)
 
@@ -205,7 +270,7 @@ def _constant_efficiency_error(items: Sequence[ComparedRow]) -> float:
 def compare(
     paths: Sequence[Path],
     *,
-    spec_of: Callable[[str], GpuSpec | None] = load_gpu,
+    spec_of: SpecOf = load_gpu,
     workers: int | None = None,
     mode: Mode = "auto",
     force: bool = False,
@@ -220,32 +285,36 @@ def compare(
     files, unreadable = read_all(paths)
     if not files:
         raise MeasuredError("compare", [problem for error in unreadable for problem in str(error).splitlines()])
+    spec_of = cache(spec_of)
     rows = [row for file in files for row in file.rows]
     skipped = [skip for file in files for skip in file.skipped]
+    suspects = _suspects(rows, skipped, spec_of)
     points: dict[tuple[object, ...], Point] = {}
     keys: list[tuple[MeasuredRow, tuple[object, ...]]] = []
+    compared: list[ComparedRow] = []
     for row in rows:
-        point, reason = _point_of(row, spec_of)
+        point, reason = point_of(row, spec_of)
         if point is None:
             skipped.append(SkippedRow(row.file, row.line, reason))
-            continue
-        key: tuple[object, ...] = (row.gpu, row.implementation, row.version, row.workload, row.conditions)
-        points[key] = point
-        keys.append((row, key))
+        elif (checked := _training_memory(row, point)) is not None:
+            compared.append(_compared(row, checked, suspects))
+        else:
+            key: tuple[object, ...] = (row.gpu, row.implementation, row.version, row.workload, row.conditions)
+            points[key] = point
+            keys.append((row, key))
     on_start(len(points))
     sweep = run_sweep(list(points.values()), workers=workers, mode=mode, force=force, on_done=on_done)
     point_keys = list(points)
     results = {point_keys[item.number]: item.result for item in sweep.finished}
-    compared = []
     for row, key in keys:
         result = results.get(key)
         if result is not None and result.status == "ok":
-            trust = verdict(row)
-            compared.append(ComparedRow(row, result, trust.counts, trust.reason))
+            compared.append(_compared(row, result, suspects))
         else:
             skipped.append(SkippedRow(row.file, row.line, _why_not(result)))
+    order = {(row.file, row.line): number for number, row in enumerate(rows)}
     return Comparison(
-        compared=tuple(compared),
+        compared=tuple(sorted(compared, key=lambda item: order[item.row.file, item.row.line])),
         skipped=tuple(sorted(skipped, key=lambda skip: (skip.file, skip.line))),
         assumed=_total_assumed(files),
         extra_columns={str(file.path): file.extra_columns for file in files if file.extra_columns},
@@ -254,6 +323,51 @@ def compare(
         steps=sum(item.steps for item in sweep.finished),
         failed=sum(item.result.status == "error" for item in sweep.finished),
         was_interrupted=sweep.was_interrupted,
+        suspects=tuple(Suspect(*place, reason) for place, reason in sorted(suspects.items())),
+    )
+
+
+Suspicions = Mapping[tuple[str, int], str]
+
+
+def _suspects(rows: Iterable[MeasuredRow], skipped: Iterable[SkippedRow], spec_of: SpecOf) -> Suspicions:
+    """File and line → what the line claims that its GPU cannot do."""
+    found: dict[tuple[str, int], str | None] = {}
+    for row in rows:
+        spec, _ = _spec(row.gpu, spec_of)
+        found[row.file, row.line] = above_ceiling(row, spec) if spec else None
+    for skip in skipped:
+        spec, _ = _spec(skip.claim.gpu, spec_of) if skip.claim else (None, "")
+        found[skip.file, skip.line] = claims_too_much(skip.claim, spec) if skip.claim and spec else None
+    return {place: reason for place, reason in found.items() if reason}
+
+
+def is_above_ceiling(row: MeasuredRow, spec: GpuSpec) -> bool:
+    """Whether a row claims more than this GPU can do."""
+    return above_ceiling(row, spec) is not None
+
+
+def _compared(row: MeasuredRow, result: PointResult, suspects: Suspicions) -> ComparedRow:
+    trust, too_much = verdict(row), suspects.get((row.file, row.line))
+    reason = f"above the ceiling: {too_much}" if too_much else trust.reason
+    return ComparedRow(row, result, trust.counts and not too_much, reason, too_much)
+
+
+def _training_memory(row: MeasuredRow, point: Point) -> PointResult | None:
+    """The answer to a row that holds the memory of a training step and no latency; None for every other row."""
+    workload = row.workload
+    if row.latency_ms is not None or not isinstance(workload, AttentionWorkload) or workload.pass_ != "fwd_bwd":
+        return None
+    memory = training_footprint(row.implementation, workload) if "memory_mb" in row.counters else None
+    if memory is None:
+        return None
+    return answer(
+        point,
+        status="unsupported",
+        reason="no model yet for pass fwd_bwd; its memory is the sum of the buffers that live at once",
+        fix="ask for pass fwd to simulate it",
+        extra_memory_bytes=memory.extra_bytes,
+        peak_memory_bytes=memory.peak_bytes,
     )
 
 
@@ -268,7 +382,7 @@ def _total_assumed(files: Sequence[MeasuredFile]) -> dict[str, int]:
     return dict(sorted(total.items()))
 
 
-def _point_of(row: MeasuredRow, spec_of: Callable[[str], GpuSpec | None]) -> tuple[Point | None, str]:
+def point_of(row: MeasuredRow, spec_of: SpecOf) -> tuple[Point | None, str]:
     """The point that simulates a row under its own conditions, or None and the reason there is none."""
     known = implementations()
     if row.implementation not in known:
@@ -277,10 +391,16 @@ def _point_of(row: MeasuredRow, spec_of: Callable[[str], GpuSpec | None]) -> tup
     if row.version is not None and row.version not in versions:
         listed = f"; known are {', '.join(versions)}" if versions else ""
         return None, f"no table for version {row.version} of {row.implementation}{listed}"
+    spec, reason = _spec(row.gpu, spec_of)
+    if spec is None:
+        return None, reason
+    return Point(spec, ScheduleRequest(row.implementation, row.version), row.workload, row.conditions), ""
+
+
+def _spec(gpu: str, spec_of: SpecOf) -> tuple[GpuSpec | None, str]:
+    """The GPU to simulate a preset's rows on, or None and the reason there is none."""
     try:
-        spec = spec_of(row.gpu)
+        spec = spec_of(gpu)
     except InputError as error:
         return None, error.problems[0]
-    if spec is None:
-        return None, f"{row.gpu} is not among the GPUs asked for"
-    return Point(spec, ScheduleRequest(row.implementation, row.version), row.workload, row.conditions), ""
+    return spec, "" if spec else f"{gpu} is not among the GPUs asked for"

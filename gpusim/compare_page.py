@@ -9,7 +9,16 @@ from pathlib import Path
 
 from rich.console import Console
 
-from gpusim.compare import ComparedRow, Comparison, ErrorFigures, SeriesFigures, compare
+from gpusim.compare import (
+    CheckFigures,
+    ComparedRow,
+    Comparison,
+    ErrorFigures,
+    SeriesFigures,
+    SeriesKey,
+    SpecOf,
+    compare,
+)
 from gpusim.engine import Mode
 from gpusim.errors import ConfigError
 from gpusim.measured import find_measured
@@ -20,6 +29,7 @@ from gpusim.runs import manifest, write_files
 from gpusim.specs import GpuSpec, apply_overrides, gpu_names, load_gpu
 
 _SHOWN_REASONS = 25
+_SHOWN_SUSPECTS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,28 +83,57 @@ class FinishedComparison:
         done = self.comparison
         for error in done.unreadable:
             console.print(f"unreadable: {error}", soft_wrap=True)
-        console.print(f"{done.rows} rows: {len(done.compared)} simulated, {len(done.skipped)} skipped")
+        console.print(_rows_text(done))
         _print_skipped(console, done)
         _print_assumed(console, done)
-        _print_suspect(console, done)
+        _print_suspects(console, done)
         series = [_series_row(item) for item in done.series()]
         if series:
             console.print(errors_table(sorted(series, key=lambda row: (row.file, row.gpu)), width=console.width))
+        _print_checks(console, done.checks())
         _print_figures(console, "all simulated rows", done.figures())
         _print_figures(console, "rows the trust list counts", done.trusted_figures())
+        parts = {"of attention": done.only(attention=True), "of single kernels": done.only(attention=False)}
+        if all(part.compared for part in parts.values()):
+            for what, part in parts.items():
+                _print_figures(console, f"  {what}, rows the trust list counts", part.trusted_figures())
         console.print(f"Files: {folder}/compare.json, results.csv, errors.png, manifest.json", soft_wrap=True)
 
 
+def _rows_text(done: Comparison) -> str:
+    checked = f" ({done.counters_only} of these by a counter alone)" if done.counters_only else ""
+    return f"{done.rows} rows: {len(done.compared)} simulated{checked}, {len(done.skipped)} skipped"
+
+
 def _series_row(series: SeriesFigures) -> SeriesError:
-    every = series.every
+    every, key = series.every, series.key
     return SeriesError(
-        **series.key._asdict(),
+        file=key.file,
+        gpu=key.gpu,
+        kernel=key.kernel,
+        case=key.case,
         n=every.n,
         mape_pct=every.mape_pct,
         bias_pct=every.bias_pct,
         max_ape_pct=every.max_ape_pct,
         roofline_mape_pct=every.roofline_mape_pct,
         role=series.role,
+    )
+
+
+def _check_row(check: CheckFigures) -> SeriesError:
+    key = check.key
+    return SeriesError(
+        file=key.file,
+        gpu=key.gpu,
+        kernel=key.kernel,
+        case=f"{key.case}: {check.metric}",
+        n=check.n,
+        mape_pct=check.mape_pct,
+        bias_pct=check.bias_pct,
+        max_ape_pct=check.max_ape_pct,
+        roofline_mape_pct=None,
+        role="",
     )
 
 
@@ -106,12 +145,15 @@ def comparison_json(comparison: Comparison, version: str) -> dict[str, object]:
         "gpusim": version,
         "rows": comparison.rows,
         "simulated": len(comparison.compared),
+        "counters_only": comparison.counters_only,
         "skipped": [{"file": skip.file, "line": skip.line, "reason": skip.reason} for skip in comparison.skipped],
+        "suspects": [{"file": row.file, "line": row.line, "reason": row.reason} for row in comparison.suspects],
         "unreadable": [str(error) for error in comparison.unreadable],
         "assumed": dict(comparison.assumed),
         **_figures_json(figures),
         "trusted": None if trusted is None else {"n": trusted.n, **_figures_json(trusted)},
         "series": [_series_json(series) for series in comparison.series()],
+        "checks": [_check_json(check) for check in comparison.checks()],
         "points": [_row_json(item) for item in comparison.compared],
     }
 
@@ -133,20 +175,24 @@ def _figures_json(figures: ErrorFigures | None) -> dict[str, object]:
 
 
 def _series_json(series: SeriesFigures) -> dict[str, object]:
-    key, trusted = series.key, series.trusted
+    trusted = series.trusted
     return {
-        "file": key.file,
-        "gpu": key.gpu,
-        "kernel": key.kernel,
-        "pass": key.pass_,
-        "dtype": key.dtype,
-        "head_dim": key.head_dim,
-        "causal": key.causal,
+        **_key_json(series.key),
         "n": series.every.n,
         **_figures_json(series.every),
         "trusted": None if trusted is None else {"n": trusted.n, **_figures_json(trusted)},
         "role": series.role,
     }
+
+
+def _key_json(key: SeriesKey) -> dict[str, object]:
+    names = {"file": key.file, "gpu": key.gpu, "kernel": key.kernel, "pass": key.pass_}
+    return names | {"dtype": key.dtype, "head_dim": key.head_dim, "causal": key.causal, "case": key.case}
+
+
+def _check_json(check: CheckFigures) -> dict[str, object]:
+    figures = {"mape_pct": check.mape_pct, "bias_pct": check.bias_pct, "max_ape_pct": check.max_ape_pct}
+    return _key_json(check.key) | {"metric": check.metric, "n": check.n} | figures
 
 
 def _row_json(item: ComparedRow) -> dict[str, object]:
@@ -158,7 +204,7 @@ def _row_json(item: ComparedRow) -> dict[str, object]:
         "error": item.error,
         "trusted": item.is_trusted,
         "trust_reason": item.trust_reason,
-        "above_ceiling": item.is_above_ceiling,
+        "above_ceiling": item.above_ceiling is not None,
         "checks": item.checks(),
         **item.result.record(),
     }
@@ -181,14 +227,20 @@ def _print_assumed(console: Console, done: Comparison) -> None:
         console.print(f"  columns of {Path(file).name} that are kept and not used: {listed}", soft_wrap=True)
 
 
-def _print_suspect(console: Console, done: Comparison) -> None:
-    for item in done.compared:
-        if item.is_above_ceiling and item.result.ceiling_ms is not None:
-            where = f"{Path(item.row.file).name}, line {item.row.line}"
-            console.print(
-                f"  suspect: {where}: {item.row.latency_ms:.4g} ms is shorter than {item.result.ceiling_ms:.4g} ms, "
-                f"its FLOPs at the dense peak of {item.result.gpu}; the row or its clock is not what it says"
-            )
+def _print_suspects(console: Console, done: Comparison) -> None:
+    for suspect in done.suspects[:_SHOWN_SUSPECTS]:
+        where = f"{Path(suspect.file).name}, line {suspect.line}"
+        console.print(f"  suspect: {where}: {suspect.reason}; it does not count", soft_wrap=True)
+    if len(done.suspects) > _SHOWN_SUSPECTS:
+        console.print(f"  … {len(done.suspects) - _SHOWN_SUSPECTS} more suspect rows; all are in compare.json")
+
+
+def _print_checks(console: Console, checks: Sequence[CheckFigures]) -> None:
+    """Errors of counters, one row a series and counter."""
+    if checks:
+        console.print("Counters:")
+        rows = sorted(map(_check_row, checks), key=lambda row: (row.file, row.gpu))
+        console.print(errors_table(rows, width=console.width))
 
 
 def _print_figures(console: Console, what: str, figures: ErrorFigures | None) -> None:
@@ -231,7 +283,7 @@ def run_comparison(
     return FinishedComparison(comparison, paths)
 
 
-def _specs(gpus: Sequence[str], overrides: Mapping[str, str]) -> Callable[[str], GpuSpec | None]:
+def _specs(gpus: Sequence[str], overrides: Mapping[str, str]) -> SpecOf:
     """The GPU to simulate each preset's rows on.
 
     An override that no GPU can take is an error; one that some cannot take skips the rows of those.

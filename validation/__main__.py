@@ -1,6 +1,6 @@
 """Commands of a checkout.
 
-`python -m validation accuracy` renews the table of errors in README.md, `python -m validation golden` the list of kept
+`python -m validation accuracy` renews the tables of errors in README.md, `python -m validation golden` the list of kept
 latencies in golden.csv.
 """
 
@@ -10,26 +10,17 @@ from typing import Annotated
 
 import typer
 
-from gpusim.compare import Comparison, ErrorFigures, SeriesFigures, compare
+from gpusim.compare import CheckFigures, Comparison, ErrorFigures, SeriesFigures, SeriesKey, compare
 from gpusim.measured import find_measured, measured_names
 from gpusim.report import write_whole
 from validation.golden import GOLDEN, golden_rows, golden_text
 
 README = Path(__file__).parent / "README.md"
 BEGIN, END = "<!-- errors: begin -->", "<!-- errors: end -->"
-HEADINGS = (
-    "file",
-    "GPU",
-    "kernel",
-    "d",
-    "role",
-    "n",
-    "mean abs error",
-    "bias",
-    "worst",
-    "roofline",
-    "roofline × constant",
-)
+FIGURES = ("role", "n", "mean abs error", "bias", "worst", "roofline", "roofline × constant")
+ATTENTION = ("file", "GPU", "kernel", "d", *FIGURES)
+SINGLE_KERNELS = ("file", "GPU", "kernel", "format", *FIGURES)
+COUNTERS = ("file", "GPU", "kernel", "d", "counter", "n", "mean abs error", "bias", "worst")
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
@@ -41,12 +32,12 @@ def _commands() -> None:
 
 @app.command()
 def accuracy(workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 2) -> None:
-    """Simulate every shipped measured row and write the table of errors into validation/README.md."""
+    """Simulate every shipped measured row and write the tables of errors into validation/README.md."""
     done = compare([find_measured(name) for name in measured_names()], workers=workers)
     text = README.read_text(encoding="utf-8")
     head, _, rest = text.partition(BEGIN)
     _, _, tail = rest.partition(END)
-    table = "\n".join(_lines(done))
+    table = "\n".join(tables(done))
     write_whole(README, f"{head}{BEGIN}\n\n{table}\n\n{END}{tail}")
     print(table)
 
@@ -58,36 +49,48 @@ def golden() -> None:
     print(GOLDEN.read_text(encoding="utf-8"), end="")
 
 
-def _lines(done: Comparison) -> Iterator[str]:
+def tables(done: Comparison) -> Iterator[str]:
+    """The lines between the marks of README.md: attention, single kernels and counters under headings of their own."""
     yield f"{done.rows} rows, {len(done.compared)} simulated, {len(done.skipped)} skipped."
-    yield "Figures over the rows that the trust list counts:"
-    yield ""
-    yield f"| {' | '.join(HEADINGS)} |"
-    yield f"|{'---|' * len(HEADINGS)}"
-    for series in done.series():
-        if series.trusted is not None:
-            yield _row(_names(series), series.trusted)
+    yield "Figures over the rows that the trust list counts."
+    yield from _section("Attention", ATTENTION, done.only(attention=True))
+    yield from _section("Single kernels", SINGLE_KERNELS, done.only(attention=False))
+    yield from _table("Counters", COUNTERS, [_check_cells(check) for check in done.checks(trusted=True)])
+
+
+def _section(title: str, headings: Sequence[str], done: Comparison) -> Iterator[str]:
+    rows = [[*_names(series), *_cells(series.trusted)] for series in done.series() if series.trusted is not None]
     total = done.trusted_figures()
     if total is not None:
-        yield _row(("all", "", "", "", ""), total)
+        rows.append(["all", "", "", "", "", *_cells(total)])
+    yield from _table(title, headings, rows)
 
 
-def _names(series: SeriesFigures) -> Sequence[str]:
-    key = series.key
+def _table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield from ("", f"### {title}", "", f"| {' | '.join(headings)} |", f"|{'---|' * len(headings)}")
+    yield from (f"| {' | '.join(cells)} |" for cells in rows)
+
+
+def _names(series: SeriesFigures) -> list[str]:
+    """File, GPU, kernel, head dim (number format of a single kernel) and role."""
+    return [*_key_cells(series.key), series.role.replace("_", " ")]
+
+
+def _key_cells(key: SeriesKey) -> list[str]:
     what = f"{key.kernel}, causal" if key.causal else key.kernel
-    return key.file.removesuffix(".csv"), key.gpu, what, str(key.head_dim), series.role.replace("_", " ")
+    return [key.file.removesuffix(".csv"), key.gpu, what, str(key.head_dim or key.dtype or "")]
 
 
-def _row(names: Sequence[str], figures: ErrorFigures) -> str:
-    percents = (
-        figures.mape_pct,
-        figures.max_ape_pct,
-        figures.roofline_mape_pct,
-        figures.constant_efficiency_mape_pct,
-    )
-    mean, worst, roofline, constant = (f"{value:.1f} %" for value in percents)
-    cells = (*names, str(figures.n), mean, f"{figures.bias_pct:+.1f} %", worst, roofline, constant)
-    return f"| {' | '.join(cells)} |"
+def _cells(figures: ErrorFigures) -> list[str]:
+    n, bias = str(figures.n), f"{figures.bias_pct:+.1f} %"
+    mean, worst = f"{figures.mape_pct:.1f} %", f"{figures.max_ape_pct:.1f} %"
+    baselines = (figures.roofline_mape_pct, figures.constant_efficiency_mape_pct)
+    return [n, mean, bias, worst, *(f"{value:.1f} %" for value in baselines)]
+
+
+def _check_cells(check: CheckFigures) -> list[str]:
+    mean, worst = f"{check.mape_pct:.1f} %", f"{check.max_ape_pct:.1f} %"
+    return [*_key_cells(check.key), check.metric, str(check.n), mean, f"{check.bias_pct:+.1f} %", worst]
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""What was measured: CSV files of many hands in, attention workloads with their conditions out.
+"""What was measured: CSV files of many hands in, workloads with their conditions out.
 
-Holds the reader, the table of spellings and the trust list. Leaves out simulation and errors, which `compare` adds.
-Start with `reader.py`, then `rows.py`.
+Holds the reader, the table of spellings, the trust list, and what no GPU can reach. Leaves out simulation and errors,
+which `compare` adds. Start with `reader.py`, then `rows.py` (attention) and `kernel_rows.py` (single kernels).
 """
 
 from gpusim.measured.reader import (
@@ -13,9 +13,10 @@ from gpusim.measured.reader import (
     read_measured,
 )
 from gpusim.measured.rows import MeasuredRow
-from gpusim.measured.trust import Verdict, verdict
+from gpusim.measured.trust import NOT_LISTED, Verdict, verdict
 
 __all__ = [
+    "NOT_LISTED",
     "MeasuredFile",
     "MeasuredRow",
     "SkippedRow",

@@ -8,16 +8,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from gpusim.dtypes import DType
 from gpusim.errors import ConfigError
 from gpusim.strict_yaml import load_strict, problems_from, read_text
-from gpusim.workloads import Pass, Timing
+from gpusim.workloads import Cache, Pass, Timing
 
 _TABLE = Path(__file__).with_name("aliases.yaml")
+
+KindName = Literal[
+    "gemm", "bmm_qk", "bmm_pv", "rows", "elementwise", "stream", "babelstream", "chase", "cache_read", "small_kernel"
+]
 
 
 class _Entry(BaseModel):
@@ -48,12 +52,21 @@ class GpuAlias(Alias):
 
 
 class KernelAlias(Alias):
-    """Spellings of a kernel: implementation (one, or one per GPU family), version, and the software around it."""
+    """Spellings of a kernel: implementation (one, or one per GPU family), version, and the software around it.
+
+    `kind` is what its rows hold where their columns do not say; a stream reads `loads` arrays and writes `stores`. A
+    sparse kernel skips scores that its FLOPs count.
+    """
 
     implementation: str | dict[str, str] | None = None
     version: str | None = None
     stack: str | None = None
     timing: Timing | None = None
+    cache: Cache | None = None
+    kind: KindName | None = None
+    loads: int | None = None
+    stores: int | None = None
+    is_sparse: bool = False
 
     @model_validator(mode="after")
     def _implementation_or_skip(self) -> Self:
@@ -88,19 +101,35 @@ class MaskAlias(Alias):
 
 
 class SourceAlias(_Entry):
-    """What a text in the source cell says about the stack, the timing and names that this source uses differently."""
+    """What a text in the source cell says about stack, timing and cache, and names that it uses differently."""
 
     contains: str
     stack: str | None = None
     timing: Timing | None = None
+    cache: Cache | None = None
     gpus: dict[str, str] = Field(default_factory=dict)
 
 
 class Kind(_Entry):
-    """A row that fills all of `columns` measures something else than attention."""
+    """A row that fills all of `columns`, or whose kernel names this kind, is about a single kernel, not attention.
 
-    columns: tuple[str, ...] = Field(min_length=1)
-    what: str
+    `kernel` and `implementation` name the rows of a file without a column for that. `timing` and `cache` are assumed
+    where neither row nor source says how it was taken. `skip` is why rows of this kind cannot be used.
+    """
+
+    kind: KindName | None = None
+    columns: tuple[str, ...] = ()
+    kernel: str | None = None
+    implementation: str | None = None
+    timing: Timing = "event"
+    cache: Cache = "warm"
+    skip: str | None = None
+
+    @model_validator(mode="after")
+    def _kind_or_skip(self) -> Self:
+        if (self.kind is None) == (self.skip is None):
+            raise ValueError("give either kind or skip")
+        return self
 
 
 class _File(_Entry):

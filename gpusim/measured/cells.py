@@ -108,6 +108,11 @@ class RowCells:
             self.problem(column, f"is not one of {', '.join(choices)}")
         return text if text in choices else None
 
+    def refuse_problems(self) -> None:
+        """Raises RowError with everything found wrong so far."""
+        if self.problems:
+            raise RowError("; ".join(self.problems))
+
     def problem(self, column: str, fault: str) -> None:
         """Write down what is wrong with a cell, with its value."""
         value = self.raw(column)

@@ -13,19 +13,24 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpusim.datafiles import measured_dir
+from gpusim.dtypes import DType
 from gpusim.errors import MeasuredError, UnknownNameError
-from gpusim.measured.aliases import alias_table
+from gpusim.measured.aliases import alias_table, look_up
+from gpusim.measured.ceiling import Claim, is_sparse
 from gpusim.measured.cells import RowCells, RowError
+from gpusim.measured.kernel_rows import KERNEL_TIME_COLUMNS
+from gpusim.measured.names import gpu_of
 from gpusim.measured.rows import KNOWN_COLUMNS, MEASURED_COLUMNS, MeasuredRow, measured_row
 
 
 @dataclass(frozen=True)
 class SkippedRow:
-    """A data line that cannot be used, and why."""
+    """A data line that cannot be used, and why; `claim` is the rate it states all the same."""
 
     file: str
     line: int
     reason: str
+    claim: Claim | None = None
 
 
 @dataclass(frozen=True)
@@ -89,12 +94,16 @@ def _read(path: Path, label: str) -> MeasuredFile:
     skipped: list[SkippedRow] = []
     assumed: Counter[str] = Counter()
     for line, values in records:
+        if len(values) != len(header):
+            fault = f"the line has {len(values)} cells and the header {len(header)}; quote cells with commas"
+            skipped.append(SkippedRow(label, line, fault))
+            continue
+        cells = RowCells(dict(zip(header, values, strict=True)))
         try:
-            cells = _cells(header, values)
             rows.append(measured_row(label, line, cells))
             assumed.update(cells.assumed)
         except RowError as problem:
-            skipped.append(SkippedRow(label, line, str(problem)))
+            skipped.append(SkippedRow(label, line, str(problem), _claim(cells)))
     extra_columns = tuple(column for column in header if column and column not in KNOWN_COLUMNS) if rows else ()
     return MeasuredFile(path, tuple(rows), tuple(skipped), dict(sorted(assumed.items())), extra_columns)
 
@@ -150,19 +159,27 @@ def _header(where: str, values: Sequence[str]) -> tuple[str, ...]:
 
 
 def _missing_columns(header: Sequence[str]) -> list[str]:
-    of_another_kind = any(set(kind.columns) <= set(header) for kind in alias_table().kinds)
+    of_another_kind = any(kind.columns and set(kind.columns) <= set(header) for kind in alias_table().kinds)
     missing = [column for column in ("gpu", "kernel") if column not in header]
     if of_another_kind and "gpu" in header:
         return []
     if len(missing) == 2:
         return ["line 1 names no column we know; it must name the columns, at least gpu, kernel and latency_ms"]
     problems = [f"no column '{column}'; add it" for column in missing]
-    if not set(MEASURED_COLUMNS) & set(header):
+    if not {*MEASURED_COLUMNS, *KERNEL_TIME_COLUMNS} & set(header):
         problems.append(f"no measured column; add one of {', '.join(MEASURED_COLUMNS)}")
     return problems
 
 
-def _cells(header: Sequence[str], values: Sequence[str]) -> RowCells:
-    if len(values) != len(header):
-        raise RowError(f"the line has {len(values)} cells and the header {len(header)}; quote cells with commas")
-    return RowCells(dict(zip(header, values, strict=True)))
+def _claim(cells: RowCells) -> Claim | None:
+    """The rate of a row that is skipped, where its GPU is known and it computes all that its FLOPs count."""
+    tflops = cells.positive("tflops")
+    if tflops is None or cells.raw("window") or is_sparse(cells.raw("kernel")):
+        return None
+    try:
+        gpu = gpu_of(cells, alias_table().source(cells.raw("source")))
+    except RowError:
+        return None
+    word = cells.text("dtype")
+    alias = look_up(alias_table().dtypes, word)
+    return Claim(gpu, (alias.dtype if alias else None) if word else DType.FP16, tflops)

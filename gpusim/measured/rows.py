@@ -1,21 +1,22 @@
 """One row of a measured CSV: cells to a workload, its conditions and what was measured.
 
-Blanks are filled by stated assumptions, which the cells count; what has no model or no meaning is refused.
+Rows about attention are read here, those about a single kernel in `kernel_rows.py`. Blanks are filled by stated
+assumptions, which the cells count; what has no model or no meaning is refused.
 """
 
 import math
 from dataclasses import dataclass
-from functools import cache
-from typing import cast, get_args
+from typing import get_args
 
 from pydantic import ValidationError
 
-from gpusim.datafiles import configs_dir
 from gpusim.dtypes import DType
-from gpusim.measured.aliases import Alias, GpuAlias, KernelAlias, MaskAlias, SourceAlias, alias_table, look_up
+from gpusim.measured.aliases import MaskAlias, SourceAlias, alias_table, look_up
 from gpusim.measured.cells import RowCells, RowError
+from gpusim.measured.kernel_rows import KERNEL_COLUMNS, kind_of, read_kernel
+from gpusim.measured.names import Assumed, conditions_of, dtype_of, gpu_of, kernel_of, refuse_skipped
 from gpusim.strict_yaml import problems_from
-from gpusim.workloads import AttentionWorkload, Cache, Conditions, Pass, Timing
+from gpusim.workloads import AttentionWorkload, Conditions, Pass, Workload
 
 _COUNTER_LIMITS = {
     "dram_bytes": math.inf,
@@ -28,20 +29,25 @@ MEASURED_COLUMNS = ("latency_ms", "tflops", *_COUNTER_LIMITS)
 _UNMODELLED_COLUMNS = ("page_size", "splits", "batch_seqlens", "planner_kv_heads")
 _NAME_COLUMNS = ("source", "gpu", "kernel", "version", "note")
 _SHAPE_COLUMNS = ("batch", "heads", "kv_heads", "seqlen_q", "seqlen_k", "head_dim", "head_dim_v", "window")
-_KIND_COLUMNS = ("pass", "dtype", "causal", "dropout", "mask")
+_OPTION_COLUMNS = ("pass", "dtype", "causal", "dropout", "mask")
 _CONDITION_COLUMNS = ("sm_clock_mhz", "timing", "cache", "stack", "host_floor_ms")
 KNOWN_COLUMNS = frozenset(
-    [*_NAME_COLUMNS, *_SHAPE_COLUMNS, *_KIND_COLUMNS, *_CONDITION_COLUMNS, *MEASURED_COLUMNS, *_UNMODELLED_COLUMNS]
+    [
+        *(*_NAME_COLUMNS, *_SHAPE_COLUMNS, *_OPTION_COLUMNS, *_CONDITION_COLUMNS),
+        *(*MEASURED_COLUMNS, *_UNMODELLED_COLUMNS, *KERNEL_COLUMNS),
+    ]
 )
+_REPLAYED = Assumed(timing="event", cache="warm")
 
 
 @dataclass(frozen=True)
 class MeasuredRow:
-    """One measurement of one attention call.
+    """One measurement of one call, of attention or of a single kernel.
 
-    `line` is the line of the file it starts on, the header being 1. `kernel` is as written; `gpu` is a preset name.
-    `latency_ms` is in milliseconds, None when the row holds counters only. `counters` holds bytes, percent
-    (`l2_hit_rate_pct`) and MiB (`memory_mb`). `extra` holds the filled cells of columns that gpusim does not know.
+    `line` is the line of the file it starts on, the header being 1. `kernel` is as written, or the benchmark's name in
+    a file without such a column; `gpu` is a preset name. `latency_ms` is in milliseconds, None when the row holds
+    counters only. `counters` holds bytes, percent (`l2_hit_rate_pct`) and MiB (`memory_mb`). `extra` holds the filled
+    cells of columns that gpusim does not know.
     """
 
     file: str
@@ -51,7 +57,7 @@ class MeasuredRow:
     gpu: str
     implementation: str
     version: str | None
-    workload: AttentionWorkload
+    workload: Workload
     conditions: Conditions
     latency_ms: float | None
     counters: dict[str, float]
@@ -62,14 +68,40 @@ class MeasuredRow:
 def measured_row(file: str, line: int, cells: RowCells) -> MeasuredRow:
     """One row of a file. Raises RowError when the row cannot be used."""
     source = alias_table().source(cells.raw("source"))
-    _refuse_other_kinds(cells)
-    gpu = _gpu(cells, source)
-    implementation, version, alias = _kernel(cells, gpu)
-    dtype, pass_, (mask, causal) = _dtype(cells), _pass(cells), _mask(cells)
+    kernel = look_up(alias_table().kernels, cells.raw("kernel"))
+    if kernel and kernel.skip:
+        raise RowError(kernel.skip)
+    kind = kind_of(cells)
+    if kind is None:
+        return _attention_row(file, line, cells, source)
+    read = read_kernel(cells, kind, source)
+    return MeasuredRow(
+        file=file,
+        line=line,
+        source=cells.raw("source"),
+        kernel=read.kernel,
+        gpu=read.gpu,
+        implementation=read.implementation,
+        version=None,
+        workload=read.workload,
+        conditions=read.conditions,
+        latency_ms=read.latency_ms,
+        counters=_counters(cells),
+        note=cells.raw("note"),
+        extra=cells.others(KNOWN_COLUMNS),
+    )
+
+
+def _attention_row(file: str, line: int, cells: RowCells, source: SourceAlias | None) -> MeasuredRow:
+    gpu = gpu_of(cells, source)
+    implementation, version, alias = kernel_of(cells, gpu)
+    if version is None:
+        cells.assume("version")
+    dtype, pass_, (mask, causal) = dtype_of(cells), _pass(cells), _mask(cells)
     _note_unmodelled(cells)
     latency_ms, tflops = cells.positive("latency_ms"), cells.positive("tflops")
     counters = _counters(cells)
-    conditions = _conditions(cells, alias, source)
+    conditions = conditions_of(cells, [known for known in (alias, source) if known], _REPLAYED)
     workload = _workload(cells, dtype=dtype, pass_=pass_, mask=mask, causal=causal)
     if latency_ms is None and tflops is not None:
         latency_ms = _latency_ms(workload, tflops)
@@ -100,73 +132,6 @@ def _latency_ms(workload: AttentionWorkload, tflops: float) -> float:
     return latency_ms
 
 
-def _refuse_other_kinds(cells: RowCells) -> None:
-    kernel = look_up(alias_table().kernels, cells.raw("kernel"))
-    if kernel and kernel.skip:
-        raise RowError(kernel.skip)
-    for kind in alias_table().kinds:
-        if cells.fills(kind.columns):
-            raise RowError(f"{kind.what}: no microbenchmark for it yet")
-
-
-def _refuse_skipped(column: str, word: str, alias: Alias) -> None:
-    if alias.skip:
-        raise RowError(f"{column} = '{word}': {alias.skip}")
-
-
-def _gpu(cells: RowCells, source: SourceAlias | None) -> str:
-    word = cells.text("gpu")
-    if not word:
-        raise RowError("gpu is blank: the source does not say which GPU it was")
-    alias = _gpu_alias((source.gpus if source else {}).get(word, word))
-    if alias is None:
-        raise RowError(f"gpu = '{word}' is not known; use a preset name or a spelling of the alias table")
-    _refuse_skipped("gpu", word, alias)
-    if alias.assumed:
-        cells.assume("gpu")
-    return alias.preset or word
-
-
-def _gpu_alias(word: str) -> GpuAlias | None:
-    if word in _presets():
-        return GpuAlias(preset=word, spellings=(word,))
-    return look_up(alias_table().gpus, word)
-
-
-@cache
-def _presets() -> frozenset[str]:
-    return frozenset(path.stem for path in configs_dir().glob("*.yaml"))
-
-
-def _kernel(cells: RowCells, gpu: str) -> tuple[str, str | None, KernelAlias | None]:
-    """Implementation and version on this GPU, and the alias they came from; other kernels are their own name."""
-    word, _, pinned = cells.text("kernel").partition("@")
-    if not word:
-        raise RowError("kernel is blank; name the implementation")
-    alias = look_up(alias_table().kernels, word)
-    implementation = alias.implementation_on(gpu) if alias else word
-    if implementation is None:
-        raise RowError(f"kernel = '{word}': the alias table does not say which implementation it is on {gpu}")
-    version = cells.text("version") or pinned or (alias.version if alias else None)
-    if version is None:
-        cells.assume("version")
-    return implementation, version, alias
-
-
-def _dtype(cells: RowCells) -> DType:
-    word = cells.text("dtype")
-    if not word:
-        cells.assume("dtype")
-        return DType.FP16
-    alias = look_up(alias_table().dtypes, word)
-    if alias is None:
-        raise RowError(f"dtype = '{word}' is not known; write one of {', '.join(DType)}")
-    _refuse_skipped("dtype", word, alias)
-    if alias.assumed:
-        cells.assume("dtype")
-    return alias.dtype or DType.FP16
-
-
 def _pass(cells: RowCells) -> Pass:
     word = cells.text("pass")
     alias = look_up(alias_table().passes, word)
@@ -185,7 +150,7 @@ def _mask(cells: RowCells) -> tuple[str, bool]:
         else:
             cells.assume("mask")
         alias = MaskAlias(spellings=("none",))
-    _refuse_skipped("mask", word, alias)
+    refuse_skipped("mask", word, alias)
     flag = cells.flag("causal")
     if flag is None and not alias.causal:
         cells.assume("causal")
@@ -205,24 +170,6 @@ def _counters(cells: RowCells) -> dict[str, float]:
     return {column: number for column, number in numbers.items() if number is not None}
 
 
-def _conditions(cells: RowCells, kernel: KernelAlias | None, source: SourceAlias | None) -> Conditions:
-    """Conditions by column; stack and timing else by kernel spelling, else by source, else as assumed."""
-    known = [alias for alias in (kernel, source) if alias]
-    timing = cells.choice("timing", get_args(Timing)) or next((a.timing for a in known if a.timing), None)
-    cache = cells.choice("cache", get_args(Cache))
-    sm_clock_mhz = cells.positive("sm_clock_mhz")
-    for field, value in (("timing", timing), ("cache", cache), ("sm_clock_mhz", sm_clock_mhz)):
-        if value is None:
-            cells.assume(field)
-    return Conditions(
-        timing=cast(Timing, timing or "event"),
-        cache=cast(Cache, cache or "warm"),
-        sm_clock_mhz=sm_clock_mhz,
-        stack=cells.text("stack") or next((a.stack for a in known if a.stack), None),
-        host_floor_ms=cells.number("host_floor_ms"),
-    )
-
-
 def _workload(cells: RowCells, *, dtype: DType, pass_: Pass, mask: str, causal: bool) -> AttentionWorkload:
     """The shape. Raises RowError with every faulty cell of the row, for this is where the last one is read."""
     needed = {column: cells.count(column) for column in ("batch", "heads", "seqlen_q", "seqlen_k", "head_dim")}
@@ -231,8 +178,7 @@ def _workload(cells: RowCells, *, dtype: DType, pass_: Pass, mask: str, causal: 
     for field, value in (("kv_heads", optional["kv_heads"]), ("dropout", dropout)):
         if value is None:
             cells.assume(field)
-    if cells.problems:
-        raise RowError("; ".join(cells.problems))
+    cells.refuse_problems()
     options = {"dtype": dtype, "pass": pass_, "mask": mask, "causal": causal, "dropout": dropout or 0.0}
     try:
         return AttentionWorkload.model_validate({**needed, **optional, **options})

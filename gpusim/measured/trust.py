@@ -1,12 +1,14 @@
 """Which measured rows count in an error figure, and why the others do not: the committed list `trust.csv`.
 
 The first rule that fits a row decides. A blank cell of a rule fits everything; words may be alternatives (`a|b`), and
-numbers are one value (`512`), a bound (`<0.15`, `>=512`) or alternatives of these (`82|197`).
+numbers are one value (`512`), a bound (`<0.15`, `>=512`) or alternatives of these (`82|197`). `sizes` selects by any
+size of a single kernel's workload, as in `m<256` or `n=4096 k=8192|16384`. What a row does not have fits no selector.
 """
 
 import csv
 import io
 import math
+import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,10 +17,20 @@ from gpusim.datafiles import trust_list
 from gpusim.errors import MeasuredError
 from gpusim.measured.rows import MeasuredRow
 from gpusim.strict_yaml import read_text
+from gpusim.workloads import CacheReadWorkload, ChaseWorkload, GemmWorkload, RowsWorkload, StreamWorkload
 
-_WORDS = ("kernel", "pass", "dtype", "mask", "causal")
+NOT_LISTED = "not on the trust list"
+
+_WORDS = ("gpu", "kernel", "pass", "dtype", "mask", "causal")
 _NUMBERS = ("seqlen", "head_dim", "dropout", "latency_ms")
-_COLUMNS = ("file", *_WORDS, *_NUMBERS, "counts", "reason")
+_COLUMNS = ("file", *_WORDS, "seqlen", "head_dim", "dropout", "sizes", "latency_ms", "counts", "reason")
+_SIZES = frozenset(
+    name
+    for workload in (GemmWorkload, RowsWorkload, StreamWorkload, ChaseWorkload, CacheReadWorkload)
+    for name, info in workload.model_fields.items()
+    if info.annotation is int
+)
+_SIZE = re.compile(r"([a-z_]+)(=|<|>=)(.+)")
 
 
 @dataclass(frozen=True)
@@ -33,7 +45,7 @@ class Verdict:
 class TrustRule:
     """One line of the trust list: the rows of `file` that it fits get `verdict`.
 
-    `words` and `numbers` hold what a column must be: one of some words; in one of some ranges [low, high).
+    `words` and `numbers` hold what a column or size must be: one of some words; in one of some ranges [low, high).
     """
 
     file: str
@@ -47,7 +59,7 @@ class TrustRule:
         return (
             Path(row.file).name == self.file
             and all(words[column] in allowed for column, allowed in self.words.items())
-            and all(_within(numbers[column], ranges) for column, ranges in self.numbers.items())
+            and all(_within(numbers.get(name), ranges) for name, ranges in self.numbers.items())
         )
 
 
@@ -57,7 +69,7 @@ def verdict(row: MeasuredRow) -> Verdict:
     Raises MeasuredError when the list itself is damaged.
     """
     rules = read_trust_list(trust_list())
-    return next((rule.verdict for rule in rules if rule.fits(row)), Verdict(False, "not on the trust list"))
+    return next((rule.verdict for rule in rules if rule.fits(row)), Verdict(False, NOT_LISTED))
 
 
 @cache
@@ -86,9 +98,21 @@ def _rule(cells: dict[str, str]) -> TrustRule:
     return TrustRule(
         file=cells["file"],
         words={column: tuple(cells[column].split("|")) for column in _WORDS if cells[column]},
-        numbers={column: _ranges(column, cells[column]) for column in _NUMBERS if cells[column]},
+        numbers={column: _ranges(column, cells[column]) for column in _NUMBERS if cells[column]}
+        | dict(_size(term) for term in cells["sizes"].split()),
         verdict=Verdict(cells["counts"] == "yes", cells["reason"]),
     )
+
+
+def _size(term: str) -> tuple[str, tuple[tuple[float, float], ...]]:
+    """One term of `sizes`: the size it is about, and its ranges."""
+    found = _SIZE.fullmatch(term)
+    if found is None or found[1] not in _SIZES:
+        raise ValueError(
+            f"sizes = '{term}' is no selector of {', '.join(sorted(_SIZES))}; write m<256 or cols=512|1024"
+        )
+    name, sign, numbers = found.groups()
+    return name, _ranges(name, numbers if sign == "=" else sign + numbers)
 
 
 def _ranges(column: str, selector: str) -> tuple[tuple[float, float], ...]:
@@ -110,22 +134,25 @@ def _within(number: float | None, ranges: tuple[tuple[float, float], ...]) -> bo
     return number is not None and any(low <= number < high for low, high in ranges)
 
 
-def _words_of(row: MeasuredRow) -> dict[str, str]:
+def _words_of(row: MeasuredRow) -> dict[str, str | None]:
     workload = row.workload
+    causal = getattr(workload, "causal", None)
     return {
+        "gpu": row.gpu,
         "kernel": row.kernel,
-        "pass": workload.pass_,
+        "pass": getattr(workload, "pass_", None),
         "dtype": workload.dtype.value,
-        "mask": workload.mask,
-        "causal": "true" if workload.causal else "false",
+        "mask": getattr(workload, "mask", None),
+        "causal": None if causal is None else str(causal).lower(),
     }
 
 
 def _numbers_of(row: MeasuredRow) -> dict[str, float | None]:
     workload = row.workload
-    return {
-        "seqlen": workload.seqlen_q,
-        "head_dim": workload.head_dim,
-        "dropout": workload.dropout,
+    named = {
+        "seqlen": getattr(workload, "seqlen_q", None),
+        "head_dim": getattr(workload, "head_dim", None),
+        "dropout": getattr(workload, "dropout", None),
         "latency_ms": row.latency_ms,
     }
+    return named | {name: getattr(workload, name, None) for name in _SIZES}

@@ -172,6 +172,56 @@ def test_a_comparison_leaves_whole_files_and_repeats_them(run, tmp_path: Path) -
         assert (first / name).read_bytes() == (again / name).read_bytes(), name
 
 
+MEMORY = "gpu,kernel,pass,batch,heads,seqlen_q,seqlen_k,head_dim,memory_mb,latency_ms"
+
+
+def test_memory_of_a_training_step_is_checked_without_simulation(tmp_path: Path) -> None:
+    """One head, N = 1,024, d = 64, fp16: P, dP, grad·P and dS are 2 MiB each, ten buffers 128 KiB: 9.25 MiB."""
+    rows = tmp_path / "rows.csv"
+    eager = "A100-40GB,pytorch_naive,fwd_bwd,1,1,1024,1024,64"
+    rows.write_text(f"{MEMORY}\n{eager},8,\n{eager},8,1.5\n{eager.replace('pytorch_naive', 'flash2')},8,\n")
+    done = compare([rows], workers=1)
+    (item,) = done.compared
+    assert {"memory_mb": {"measured": 8.0, "simulated": 9.25, "error": 0.15625}} == item.checks()
+    assert (None, "unsupported", None) == (item.error, item.result.status, item.result.latency_ms)
+    assert (3, 1, [3, 4]) == (done.rows, done.counters_only, [skip.line for skip in done.skipped])
+    assert [] == done.series()
+
+
+def test_counter_checks_are_printed_and_in_the_document(run, tmp_path: Path) -> None:
+    """Beside the errors of latencies; a row that was only checked is an answer, so the command succeeds."""
+    line = "A100-40GB,pytorch_naive,fwd_bwd,1,1,1024,1024,64,8,"
+    (tmp_path / "rows.csv").write_text(f"{MEMORY}\n{line}\n")
+    code, page, _ = run("rows.csv")
+    assert 0 == code
+    assert "1 rows: 1 simulated (1 of these by a counter alone), 0 skipped" in page
+    assert "memory_mb" in page
+    assert "15.6" in page
+    (check,) = json.loads(run("rows.csv", "--json")[1])["checks"]
+    assert ("memory_mb", 1, 15.625) == (check["metric"], check["n"], check["mape_pct"])
+
+
+def test_rows_about_single_kernels_are_simulated(tmp_path: Path) -> None:
+    """A small product, a softmax, a small kernel and a chase of one A100; fields of attention are null."""
+    tables = {
+        "gemm.csv": "gpu,kernel,dtype,M,N,K,tflops\nA100,torch_matmul,bf16,256,256,256,5",
+        "softmax.csv": "gpu,kernel,dtype,rows,cols,gb_per_s\nA100,torch_softmax,fp32,512,1024,500",
+        "small.csv": "gpu,mode,elements,us_per_kernel\nA100,cuda graph,4096,1.3",
+        "chase.csv": "gpu,data_kb,latency_ns\nA100,512,150",
+    }
+    for name, text in tables.items():
+        (tmp_path / name).write_text(f"{text}\n")
+    done = compare([tmp_path / name for name in tables], workers=1)
+    assert () == done.skipped
+    assert ["torch_matmul", "torch_softmax", "small_kernels (cuda graph)", "pointer_chase"] == [
+        series.key.kernel for series in done.series()
+    ]
+    for item in done.compared:
+        record = item.result.record()
+        assert ("ok", None, None) == (record["status"], record["seqlen_q"], record["causal"])
+        assert item.error is not None
+
+
 def is_first_light(row: dict[str, str]) -> bool:
     """The rows of the FlashAttention-1 paper that the bar is about."""
     return (

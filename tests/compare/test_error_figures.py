@@ -1,10 +1,11 @@
 """Errors and baselines, with every figure worked out by hand from made-up latencies."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from gpusim.compare import ComparedRow, Comparison
+from gpusim.compare import ComparedRow, Comparison, series_key
 from gpusim.compare_page import comparison_json
 from gpusim.implementations import ScheduleRequest, implementations
 from gpusim.measured import MeasuredRow, SkippedRow, find_measured, read_measured
@@ -12,7 +13,16 @@ from gpusim.overlay import overlay
 from gpusim.point import Point
 from gpusim.results import PointResult
 from gpusim.specs import load_gpu
-from gpusim.workloads import AttentionWorkload, Conditions
+from gpusim.workloads import (
+    AttentionWorkload,
+    CacheReadWorkload,
+    ChaseWorkload,
+    Conditions,
+    GemmWorkload,
+    RowsWorkload,
+    StreamWorkload,
+    Workload,
+)
 
 MIB = 2**20
 WORKLOAD = AttentionWorkload(batch=1, heads=1, seqlen_q=64, seqlen_k=64, head_dim=64)
@@ -159,13 +169,15 @@ def test_the_document_has_the_keys_of_the_contract() -> None:
     row = compared(4.0, 5.0, counters={"memory_mb": 1.0}, peak_memory_bytes=MIB)
     document = comparison_json(comparison(row, skipped=(skip,)), "0")
     figures = {"mape_pct", "median_ape_pct", "bias_pct", "max_ape_pct", "baseline_mape_pct"}
-    added = {"gpusim", "unreadable", "trusted"}
+    added = {"gpusim", "unreadable", "trusted", "suspects", "checks", "counters_only"}
     assert {"rows", "simulated", "skipped", "assumed", "series", "points"} | figures | added == set(document)
     assert [{"file": "rows.csv", "line": 7, "reason": "why"}] == document["skipped"]
     assert {"roofline", "constant_efficiency"} == set(document["baseline_mape_pct"])
     (series,) = document["series"]
-    names = {"file", "gpu", "kernel", "pass", "dtype", "head_dim", "causal"}
+    names = {"file", "gpu", "kernel", "pass", "dtype", "head_dim", "causal", "case"}
     assert names | {"n", "role", "trusted"} | figures == set(series)
+    (check,) = document["checks"]
+    assert names | {"metric", "n", "mape_pct", "bias_pct", "max_ape_pct"} == set(check)
     (point,) = document["points"]
     own = {"file", "line", "kernel", "measured_latency_ms", "error", "checks", "trusted", "trust_reason"} | {
         "above_ceiling"
@@ -176,8 +188,41 @@ def test_the_document_has_the_keys_of_the_contract() -> None:
     assert Path(point["file"]).name == point["file"]
 
 
-def test_a_row_faster_than_the_dense_peak_is_marked() -> None:
-    """0.9 ms where the FLOPs alone take 1 ms at the peak cannot be; 1.0 ms can."""
-    assert compared(0.9, 2.0, ceiling_ms=1.0).is_above_ceiling
-    assert not compared(1.0, 2.0, ceiling_ms=1.0).is_above_ceiling
-    assert not compared(None, 2.0, ceiling_ms=1.0).is_above_ceiling
+def test_counters_have_figures_by_series() -> None:
+    """Errors −20 and +10 % of HBM bytes: 15 % in the mean, −5 % biased, 20 % at worst. One row does not count."""
+    rows = [
+        compared(None, 1.0, counters={"dram_bytes": 1000}, hbm_read_bytes=800, hbm_write_bytes=0),
+        compared(None, 1.0, counters={"dram_bytes": 1000}, hbm_read_bytes=1000, hbm_write_bytes=100),
+        compared(None, 1.0, counters={"dram_bytes": 1}, hbm_read_bytes=9, hbm_write_bytes=0, is_trusted=False),
+    ]
+    (counted,) = comparison(*rows).checks(trusted=True)
+    assert ("dram_bytes", 2) == (counted.metric, counted.n)
+    assert pytest.approx((15, -5, 20)) == (counted.mape_pct, counted.bias_pct, counted.max_ape_pct)
+    assert 3 == comparison(*rows).checks()[0].n
+
+
+@pytest.mark.parametrize(
+    ("workload", "shared", "case"),
+    [
+        (WORKLOAD, ("fwd", "fp16", 64, False), "fwd fp16 d=64"),
+        (WORKLOAD.model_copy(update={"causal": True}), ("fwd", "fp16", 64, True), "fwd fp16 d=64 causal"),
+        (GemmWorkload(m=1, n=1, k=1, dtype="bf16"), (None, "bf16", None, None), "bf16"),
+        (RowsWorkload(rows=1, cols=1, dtype="fp32"), (None, "fp32", None, None), "fp32"),
+        (StreamWorkload(elements=1, loads=1, stores=1), (None, None, None, None), ""),
+        (ChaseWorkload(footprint_bytes=1), (None, None, None, None), ""),
+        (CacheReadWorkload(footprint_bytes=1, part_bytes=1), (None, None, None, None), ""),
+    ],
+)
+def test_a_series_names_what_its_kind_has(workload: Workload, shared: tuple[object, ...], case: str) -> None:
+    """What a workload does not have is None, null in JSON, and not in the words for it."""
+    key = series_key(replace(compared(1.0, 1.0).row, workload=workload), "canvas")
+    assert ("rows.csv", "canvas", "flash2", *shared) == key
+    assert case == key.case
+
+
+def test_attention_and_single_kernels_are_told_apart() -> None:
+    """A comparison can be cut down to either; what was skipped stays."""
+    item = compared(1.0, 1.0)
+    gemm = replace(item, row=replace(item.row, workload=GemmWorkload(m=1, n=1, k=1)))
+    done = comparison(item, gemm)
+    assert ((item,), (gemm,)) == (done.only(attention=True).compared, done.only(attention=False).compared)

@@ -7,6 +7,8 @@ import pytest
 from gpusim.dtypes import DType
 from gpusim.errors import MeasuredError, UnknownNameError
 from gpusim.measured import MeasuredFile, MeasuredRow, find_measured, measured_names, read_all, read_measured
+from gpusim.measured.ceiling import Claim
+from gpusim.workloads import AttentionWorkload, GemmWorkload
 
 FULL = {
     "source": "test bench",
@@ -354,33 +356,27 @@ def test_an_unknown_bare_name_lists_the_tables() -> None:
         find_measured("fa9_paper")
 
 
-KINDS = {
-    "a GEMM row": {"kernel": "cublas", "dtype": "fp16", "M": "256", "N": "256", "K": "256", "tflops": "4.1"},
-    "softmax": {"kernel": "torch_softmax", "rows": "4096", "cols": "256", "gb_per_s": "471"},
-    "row-wise": {"kernel": "cudnn_rms_norm", "rows": "4096", "cols": "256", "fwd_ms": "0.07"},
-    "stream (block_size": {"kernel": "stream_read", "block_size": "32", "threads_total": "3456", "gb_per_s": "81"},
-    "stream row (tb": {"kernel": "babelstream_copy", "tb_per_s": "1.61", "tflops": ""},
-    "pointer-chase": {"clock_mhz": "1410", "data_kb": "1", "latency_ns": "25.5", "latency_cycles": "36"},
-    "L2 bandwidth": {"per_block_kb": "512", "data_kb": "1536", "gb_per_s": "4315"},
-    "cache bandwidth": {"data_kb_per_sm": "2", "gb_per_s": "18806"},
-    "kernel launch": {"mode": "stream", "elements": "4096", "bytes_moved": "65536", "us_per_kernel": "2.6"},
-    "batched GEMM": {"kernel": "torch_bmm_qk", "batch": "1", "seqlen": "64", "rows": "", "cols": "", "tflops": "1"},
-}
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_rows_of_another_kind_are_skipped_by_name(tmp_path: Path, kind: str) -> None:
-    """A microbenchmark's file is no error: each row says which kind it is."""
-    row = {"source": "s", "gpu": "A100-40GB"} | KINDS[kind]
-    file = read_measured(write(tmp_path, row, row))
-    assert not file.rows
-    assert [skip.line for skip in file.skipped] == [2, 3]
-    assert all(kind.split(" (")[0] in skip.reason for skip in file.skipped)
-    assert all("no microbenchmark for it yet" in skip.reason for skip in file.skipped)
-
-
-def test_a_mixed_file_keeps_its_attention_rows(tmp_path: Path) -> None:
+def test_a_mixed_file_is_read_row_by_row(tmp_path: Path) -> None:
     """GEMM and attention rows may share a file; each is judged by its own cells."""
     gemm = {"gpu": "A100", "kernel": "cublas", "M": "64", "N": "64", "K": "64", "tflops": "1"}
     file = read_measured(write(tmp_path, gemm, FULL))
-    assert ([skip.line for skip in file.skipped], [row.line for row in file.rows]) == ([2], [3])
+    assert [GemmWorkload, AttentionWorkload] == [type(row.workload) for row in file.rows]
+
+
+@pytest.mark.parametrize(
+    ("changes", "claim"),
+    [
+        ({"heads": ""}, Claim("a100_sxm4_40gb", DType.FP16, 475.0)),
+        ({"heads": "", "dtype": ""}, Claim("a100_sxm4_40gb", DType.FP16, 475.0)),
+        ({"dtype": "fp8"}, Claim("a100_sxm4_40gb", None, 475.0)),
+        ({"gpu": "MI300X"}, None),
+        ({"heads": "", "kernel": "flash1_block_sparse"}, None),
+        ({"heads": "", "window": "128"}, None),
+        ({"heads": "", "tflops": ""}, None),
+        ({"heads": "", "tflops": "fast"}, None),
+    ],
+)
+def test_a_skipped_row_still_claims_its_rate(tmp_path: Path, changes: dict[str, str], claim: Claim | None) -> None:
+    """A rate on a known GPU can be held against its peak, whatever else the row lacks."""
+    (skip,) = read(tmp_path, **{"latency_ms": "", "tflops": "475"} | changes).skipped
+    assert claim == skip.claim

@@ -101,6 +101,48 @@ def test_rows_that_count(name: str, kernel: str, counted: int) -> None:
     assert sum(verdict(row).counts for row in rows_of(name) if row.kernel == kernel) == counted
 
 
+@pytest.mark.parametrize(
+    ("gpu", "m", "n", "k", "counts"),
+    [
+        ("h100_sxm5_80gb", 8192, 4096, 8192, False),
+        ("h100_sxm5_80gb", 2048, 8192, 16384, False),
+        ("h100_sxm5_80gb", 8192, 16384, 16384, False),
+        ("a100_sxm4_80gb", 8192, 4096, 8192, True),
+        ("h100_sxm5_80gb", 8192, 8192, 8192, True),
+        ("h100_sxm5_80gb", 128, 4096, 4096, False),
+        ("a100_sxm4_80gb", 512, 64, 64, True),
+    ],
+)
+def test_gemm_outliers_and_few_rows_do_not_count(gpu: str, m: int, n: int, k: int, counts: bool) -> None:
+    """Three H100 shapes reach a fraction of their neighbours' rate; M below 256 takes kernels without a model."""
+    (row,) = (
+        row
+        for row in rows_of("aiconfigurator_a100_h100_gemm_bf16")
+        if (row.gpu, row.workload.m, row.workload.n, row.workload.k) == (gpu, m, n, k)
+    )
+    assert counts == verdict(row).counts
+
+
+def test_softmax_rows_that_count_have_a_power_of_two_of_columns() -> None:
+    """Other widths leave vectors part empty. 27 rows on the 40 GB card, 13 of them with other widths; 25 and 8."""
+    rows = [row for row in rows_of("neusight_fp32_bmm_softmax") if row.kernel == "torch_softmax"]
+    counted = [row for row in rows if verdict(row).counts]
+    assert all(row.workload.cols & (row.workload.cols - 1) == 0 for row in counted)
+    assert {"a100_pcie_40gb": 27 - 13, "a100_pcie_80gb": 25 - 8} == Counter(row.gpu for row in counted)
+
+
+def test_host_bound_rows_do_not_count() -> None:
+    """The host's part of a call is 0.012 to 0.02 ms of a product or softmax, and 0.05 ms of a GELU."""
+    for row in rows_of("llmcompass_a100_matmul_softmax"):
+        assert verdict(row).counts == (row.latency_ms >= (0.2 if row.kernel == "torch_gelu" else 0.05)), row.line
+
+
+def test_sets_that_a_larger_l1_holds_in_part_do_not_count() -> None:
+    """An H100 has 256 KiB of it an SM, an A100 192."""
+    left_out = [row for row in rows_of("gpu_benches_latency") if not verdict(row).counts]
+    assert [("h100_pcie_80gb", 264 * 1024)] == [(row.gpu, row.workload.footprint_bytes) for row in left_out]
+
+
 def test_unaligned_xformers_rows_do_not_count() -> None:
     """N = 82 and 197 take slow kernels that no model here stands for."""
     reasons = Counter(
@@ -124,9 +166,12 @@ def test_rows_of_other_files_do_not_count(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("f.csv,,,,,,,,,,maybe,why", "neither yes nor no"),
-        ("f.csv,,,,,,,,,,no,", "reason is blank"),
-        ("f.csv,,,,,,>512,,,,no,why", "seqlen = '>512' is no selector"),
+        ("f.csv,,,,,,,,,,,,maybe,why", "neither yes nor no"),
+        ("f.csv,,,,,,,,,,,,no,", "reason is blank"),
+        ("f.csv,,,,,,,>512,,,,,no,why", "seqlen = '>512' is no selector"),
+        ("f.csv,,,,,,,,,,height=4,,no,why", "sizes = 'height=4' is no selector of"),
+        ("f.csv,,,,,,,,,,m=,,no,why", "sizes = 'm=' is no selector of"),
+        ("f.csv,,,,,,,,,,m=few,,no,why", "m = 'few' is no selector"),
     ],
 )
 def test_a_faulty_trust_rule_is_an_error_with_its_line(tmp_path: Path, line: str, message: str) -> None:
