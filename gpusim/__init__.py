@@ -45,15 +45,26 @@ if TYPE_CHECKING:
     from gpusim.specs import GpuSpec, apply_overrides, gpu_names, load_gpu
     from gpusim.taskgraph import KernelBuilder, KernelCost, Role, TaskGraph, Tensor
     from gpusim.trace import Span, Stall, TimelineRecorder
-    from gpusim.workloads import AttentionWorkload, Conditions
+    from gpusim.workloads import (
+        AttentionWorkload,
+        CacheReadWorkload,
+        ChaseWorkload,
+        Conditions,
+        GemmWorkload,
+        RowsWorkload,
+        StreamWorkload,
+    )
 
 __all__ = [
     "SCHEDULES",
     "AttentionWorkload",
+    "CacheReadWorkload",
+    "ChaseWorkload",
     "Conditions",
     "ConfigError",
     "DType",
     "DoesNotFitError",
+    "GemmWorkload",
     "GpuSpec",
     "GpusimError",
     "GraphError",
@@ -69,12 +80,14 @@ __all__ = [
     "PointError",
     "PointResult",
     "Role",
+    "RowsWorkload",
     "Scenario",
     "ScenarioError",
     "ScheduleRequest",
     "Simulation",
     "Span",
     "Stall",
+    "StreamWorkload",
     "TaskGraph",
     "Tensor",
     "TimelineRecorder",

@@ -102,6 +102,10 @@ def run(
     batch: Annotated[Optional[int], typer.Option(help="Batch; default 1.")] = None,  # noqa: UP045 - typer
     heads: Annotated[Optional[int], typer.Option(help="Heads; default 1.")] = None,  # noqa: UP045 - typer
     dtype: Annotated[Optional[str], typer.Option(help="fp16, bf16 or fp32; default fp16.")] = None,  # noqa: UP045 - typer
+    workload: Annotated[
+        Optional[list[str]],  # noqa: UP045 - typer
+        typer.Option(help="FIELD=VALUE, any field of what is computed, e.g. m=4096 or causal=true; repeatable."),
+    ] = None,
     tile_q: Annotated[Optional[int], typer.Option(help="Rows of a Q tile instead of the table's.")] = None,  # noqa: UP045 - typer
     tile_kv: Annotated[Optional[int], typer.Option(help="Rows of a K/V tile instead of the table's.")] = None,  # noqa: UP045 - typer
     stages: Annotated[Optional[int], typer.Option(help="Buffers of a streamed tile.")] = None,  # noqa: UP045 - typer
@@ -119,18 +123,20 @@ def run(
     Example: gpusim run seqlen_sweep_a100
 
     Example: gpusim run --gpu a100_sxm4_80gb --schedule flash2 --seqlen 4096 --head-dim 128 --heads 16
+
+    Example: gpusim run --gpu a100_sxm4_80gb --schedule torch_matmul --workload m=4096 --workload n=4096 --workload k=64
     """
     from gpusim.runs import check_out, run_scenario
     from gpusim.scenario import build_scenario, load_scenario
 
     overrides = _overrides(set_)
-    workload = _given(batch=batch, heads=heads, head_dim=head_dim, dtype=dtype)
+    shape = _given(seqlen=seqlen, batch=batch, heads=heads, head_dim=head_dim, dtype=dtype)
     choices = _given(tile_q=tile_q, tile_kv=tile_kv, stages=stages, warps=warps)
     if scenario is not None:
-        _refuse_point_options(_given(schedule=schedule, seqlen=seqlen) | workload | choices)
+        _refuse_point_options(_given(schedule=schedule, workload=workload) | shape | choices)
         loaded = load_scenario(scenario, gpus=gpu or (), overrides=overrides)
     else:
-        content = _point_content(gpu, schedule, seqlen, workload, choices)
+        content = _point_content(gpu, schedule, _with_fields(shape, workload), choices)
         text = json.dumps(content)
         try:
             loaded = build_scenario(content, where="command line", text=text, overrides=overrides)
@@ -155,22 +161,58 @@ def run(
 
 
 def _point_content(
-    gpu: list[str] | None,
-    schedule: list[str] | None,
-    seqlen: list[int] | None,
-    workload: dict[str, object],
-    choices: dict[str, object],
+    gpu: list[str] | None, schedule: list[str] | None, workload: dict[str, object], choices: dict[str, object]
 ) -> dict[str, object]:
-    stated = {"--gpu": gpu, "--schedule": schedule, "--seqlen": seqlen, "--head-dim": "head_dim" in workload}
-    missing = [name for name, value in stated.items() if not value]
+    is_attention = _computes_attention(schedule or [])
+    needed: dict[str, object] = {"--gpu": gpu, "--schedule": schedule}
+    if is_attention:
+        has_lengths = "seqlen" in workload or {"seqlen_q", "seqlen_k"} <= workload.keys()
+        needed |= {"--seqlen": has_lengths, "--head-dim": "head_dim" in workload}
+        workload = {"batch": 1, "heads": 1} | workload
+    missing = [name for name, value in needed.items() if not value]
     if missing:
         raise ScenarioError(
             "command line", [f"{name}: missing; give it, or a scenario file (gpusim run --help)" for name in missing]
         )
     names: list[object] = list(schedule or [])
     schedules = [{"name": name, **choices} for name in names] if choices else names
-    shape = {"batch": 1, "heads": 1} | workload
-    return {"name": "point", "gpu": gpu, "workload": shape, "schedule": schedules, "sweep": {"seqlen": seqlen}}
+    return {"name": "point", "gpu": gpu, "workload": workload, "schedule": schedules}
+
+
+def _computes_attention(schedules: Sequence[str]) -> bool:
+    """Whether attention is what a point of these schedules is about, as far as they are known."""
+    from gpusim.implementations import parse_request
+    from gpusim.workloads import AttentionWorkload
+
+    kinds = []
+    for name in schedules:
+        try:
+            kinds.append(parse_request(name, "command line").schedule.workload)
+        except InputError:
+            continue  # a scenario of it will say what is wrong with the name
+    return all(kind is AttentionWorkload for kind in kinds)
+
+
+def _with_fields(workload: dict[str, object], written: list[str] | None) -> dict[str, object]:
+    """The workload with `--workload FIELD=VALUE` options, whose values are read as those of a scenario file.
+
+    Raises ScenarioError for what is no such pair, cannot be read, or is given twice.
+    """
+    from gpusim.strict_yaml import load_strict
+
+    fields = dict(workload)
+    problems = []
+    for item in written or []:
+        field, _, value = item.partition("=")
+        if not field or not value:
+            problems.append(f"got '{item}', expected FIELD=VALUE, e.g. m=4096")
+        elif field in fields:
+            problems.append(f"{field} is given twice; keep one")
+        else:
+            fields[field] = load_strict(value, f"--workload {field}", ScenarioError)
+    if problems:
+        raise ScenarioError("--workload", problems)
+    return fields
 
 
 def _as_option(problem: str) -> str:
@@ -254,6 +296,52 @@ def compare(
         print("no row was simulated; the reasons stand in compare.json", file=sys.stderr)
         raise typer.Exit(ExitCode.NO_POINT_OK)
     raise typer.Exit(ExitCode.OK)
+
+
+@app.command()
+def calibrate(
+    measured: Annotated[list[str], typer.Argument(help="Measured CSV files, or names of shipped ones.")],
+    gpu: Annotated[str, typer.Option("--gpu", help="GPU name or YAML file that the rows were taken on.")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="GPU file to write, ending in .yaml.")],
+    implementation: Annotated[
+        Optional[str],  # noqa: UP045 - typer
+        typer.Option(help="Fit the constants of its kernels that are marked fitted, instead of the GPU's."),
+    ] = None,
+    constant: Annotated[Optional[list[str]], typer.Option(help="Fit this one, by dotted path; repeatable.")] = None,  # noqa: UP045 - typer
+    hold_out: Annotated[
+        Optional[list[str]],  # noqa: UP045 - typer
+        typer.Option(help="Leave this file out of the fit; repeatable. Default: every third series."),
+    ] = None,
+    mode: ModeOption = "auto",
+    workers: WorkersOption = None,
+    json_: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Fit named constants of a GPU, or of an implementation on it, to measured rows taken on it.
+
+    The result is a GPU file whose fitted numbers say so; errors of fitted and of held-out series stand apart.
+
+    Example: gpusim calibrate gpu_benches_stream --gpu a100_sxm4_40gb --constant memory.hbm.mix_loss -o mine.yaml
+    """
+    from gpusim.calibrate_page import run_calibration
+
+    with _progress("simulating", None, quiet=quiet or json_) as advance:
+        done = run_calibration(
+            measured,
+            gpu=gpu,
+            out=out,
+            implementation=implementation,
+            constants=constant or (),
+            hold_out=hold_out or (),
+            workers=workers,
+            mode=mode,
+            on_round=advance,
+        )
+    done.write()
+    if json_:
+        sys.stdout.write(done.json())
+    elif not quiet:
+        done.print(_console())
 
 
 @app.command()

@@ -14,7 +14,10 @@ from gpusim.specs import gpu_json_schema
 
 
 def scenario_json_schema() -> dict[str, object]:
-    """JSON Schema of a scenario file; any field of the workload, the conditions or the sweep may be a list."""
+    """JSON Schema of a scenario file; any field of the workload, the conditions or the sweep may be a list.
+
+    Which fields belong together depends on the schedules, which an editor does not know: those of all are offered.
+    """
     schema = ScenarioFile.model_json_schema()
     for group in ("workload", "conditions", "sweep", "zip"):
         known = CONDITION_FIELDS if group == "conditions" else FIELDS

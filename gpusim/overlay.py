@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from gpusim.implementations import implementations
 from gpusim.measured import MeasuredRow, find_measured, read_measured
 from gpusim.point import Point
-from gpusim.report import MeasuredPoint, series_names
+from gpusim.report import Axis, MeasuredPoint, axis_of, series_names
 from gpusim.report.tables import SeriesError
 from gpusim.results import PointResult
+from gpusim.workloads import AttentionWorkload, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,25 +28,26 @@ class Overlay:
 
 
 def overlay(points: Sequence[Point], results: Sequence[PointResult], measured: Sequence[str]) -> Overlay:
-    """Rows of the measured files that have the GPU, implementation and shape of a curve, sequence length aside.
+    """Rows of the measured files that have the GPU, implementation and shape of a curve, apart from what it varies.
 
     Raises UnknownNameError or MeasuredError for a file that is not there or cannot be read.
     """
-    names = series_names(results)
-    curves: dict[str, Point] = {}
+    names, axis = series_names(results), axis_of(results)
+    curves: dict[str, list[Point]] = {}
     for name, point in zip(names, points, strict=True):
-        curves.setdefault(name, point)
+        curves.setdefault(name, []).append(point)
     drawn: list[MeasuredPoint] = []
     measured_ms: dict[int, float] = {}
     series: list[SeriesError] = []
     errors: dict[str, tuple[float, int]] = {}
     for file in measured:
         rows = read_measured(find_measured(file)).rows
-        for curve, example in curves.items():
-            on_curve = [row for row in rows if row.latency_ms is not None and _same_curve(row, example)]
+        for curve, members in curves.items():
+            on_curve = [row for row in rows if row.latency_ms is not None and _same_curve(row, members, axis)]
             drawn.extend(
-                MeasuredPoint(curve, file, row.workload.seqlen_k, row.latency_ms, row.counters.get("dram_bytes"))
+                MeasuredPoint(curve, file, place, row.latency_ms, row.counters.get("dram_bytes"))
                 for row in on_curve
+                for place in (getattr(row.workload, axis.field),)
             )
             matched = {
                 number: row.latency_ms
@@ -54,22 +56,31 @@ def overlay(points: Sequence[Point], results: Sequence[PointResult], measured: S
                 if name == curve and row.latency_ms is not None and row.workload == points[number].workload
             }
             measured_ms |= matched
-            found = _series_error(file, example, results, matched)
+            found = _series_error(file, members[0], results, matched)
             if found is not None:
                 series.append(found)
                 errors.setdefault(curve, (found.mape_pct, found.n))
     return Overlay(tuple(drawn), measured_ms, errors, tuple(series))
 
 
-def _same_curve(row: MeasuredRow, point: Point) -> bool:
-    lengths = {"seqlen_q": 1, "seqlen_k": 1}
-    return (
+def _same_curve(row: MeasuredRow, points: Sequence[Point], axis: Axis) -> bool:
+    """Whether a row is one of these points of one curve, or differs from the first in its place on the axis alone."""
+    point = points[0]
+    is_kernel = (
         row.gpu == point.spec.name
         and row.implementation == point.request.label
         and point.request.version in (None, row.version)
-        and row.workload.model_copy(update=lengths) == point.workload.model_copy(update=lengths)
-        and row.workload.seqlen_q == row.workload.seqlen_k
     )
+    is_point = any(row.workload == other.workload for other in points)
+    return is_kernel and (is_point or _is_on_line(row.workload, point.workload, axis))
+
+
+def _is_on_line(workload: Workload, other: Workload, axis: Axis) -> bool:
+    if not isinstance(workload, AttentionWorkload):
+        return workload.model_copy(update={axis.field: 1}) == other.model_copy(update={axis.field: 1})
+    lengths = {"seqlen_q": 1, "seqlen_k": 1}
+    is_square = workload.seqlen_q == workload.seqlen_k
+    return is_square and workload.model_copy(update=lengths) == other.model_copy(update=lengths)
 
 
 def _series_error(
@@ -84,15 +95,12 @@ def _series_error(
     if not pairs:
         return None
     errors = [error for error, _ in pairs]
-    workload, name = example.workload, example.request.name
+    name = example.request.name
     return SeriesError(
         file=file,
         gpu=example.spec.name,
         kernel=name,
-        pass_=workload.pass_,
-        dtype=workload.dtype,
-        head_dim=workload.head_dim,
-        causal=workload.causal,
+        case=_case(example.workload),
         n=len(pairs),
         mape_pct=100 * statistics.fmean(abs(error) for error in errors),
         bias_pct=100 * statistics.fmean(errors),
@@ -100,3 +108,9 @@ def _series_error(
         roofline_mape_pct=100 * statistics.fmean(abs(roofline) for _, roofline in pairs),
         role=implementations()[name].role_of(file),
     )
+
+
+def _case(workload: Workload) -> str:
+    if not isinstance(workload, AttentionWorkload):
+        return workload.dtype
+    return f"{workload.pass_} {workload.dtype} d={workload.head_dim}{' causal' if workload.causal else ''}"

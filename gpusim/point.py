@@ -13,17 +13,18 @@ from gpusim.analytic import (
     roofline_ms,
 )
 from gpusim.engine import KernelRun, Mode, Simulation, estimated_steps, run_mode, simulate
-from gpusim.errors import DoesNotFitError, PointError, UnsupportedError
-from gpusim.implementations import Plan, ScheduleRequest, implementations, plan, stacks
+from gpusim.errors import DoesNotFitError, OutOfMemoryError, PointError, UnsupportedError
+from gpusim.implementations import Plan, ScheduleRequest, plan, stacks
 from gpusim.results import KernelResult, PointResult
 from gpusim.specs import GpuSpec
 from gpusim.taskgraph import Kernel
 from gpusim.trace import Recorder, Stall
 from gpusim.units import ms_from_ps
-from gpusim.workloads import AttentionWorkload, Conditions
+from gpusim.workloads import AttentionWorkload, ChaseWorkload, Conditions, Workload
 
 SIZE_GUARD_STEPS = 10_000_000  # loop steps on SimPy; about a minute of simulation
 COMPILED_STEPS_PER_SIMPY_STEP = 20  # what machine code walks while SimPy walks one, at the least
+REPORTED_CHOICES = {"tile_q", "tile_kv", "tile_m", "tile_n", "tile_k", "stages", "warps", "accumulators"}
 BUSY_SHARE = 0.6  # from this share of the time on, a resource is called the bottleneck
 
 
@@ -33,7 +34,7 @@ class Point:
 
     spec: GpuSpec
     request: ScheduleRequest
-    workload: AttentionWorkload
+    workload: Workload
     conditions: Conditions
 
 
@@ -49,9 +50,9 @@ def run_point(
     except PointError as error:
         return answer(point, status=error.status, reason=error.reason, fix=error.fix)
     try:
-        check_memory(planned.graph, point.spec)
+        _check_memory(point, planned)
         if not force:
-            _guard_size(planned, run_mode(planned.graph, mode, recorder))
+            _guard_size(point.workload, planned, run_mode(planned.graph, mode, recorder))
         run = simulate(planned.graph, point.spec, _with_floor(point), recorder, mode)
     except PointError as error:
         return answer(point, status=error.status, reason=error.reason, fix=error.fix, **_plan_fields(planned))
@@ -60,23 +61,40 @@ def run_point(
 
 
 def _planned(point: Point) -> Plan:
-    """The plan; where a fit-only GPU has none, what is missing is its timings, and no stated tile would help."""
+    """The plan; where a fit-only GPU has none, what is missing is its timings, and nothing else would help.
+
+    A tile of attention that does not fit is an answer all the same.
+    """
     try:
         return plan(point.request, point.spec, point.workload, point.conditions.stack)
-    except UnsupportedError:
-        point.spec.timings()
+    except PointError as error:
+        if isinstance(error, UnsupportedError) or not isinstance(point.workload, AttentionWorkload):
+            point.spec.timings()
         raise
 
 
-def _guard_size(planned: Plan, mode: str) -> None:
+def _check_memory(point: Point, planned: Plan) -> None:
+    try:
+        check_memory(planned.graph, point.spec)
+    except OutOfMemoryError as error:
+        if isinstance(point.workload, AttentionWorkload):
+            raise
+        raise OutOfMemoryError(error.reason, f"lower {_what_to_lower(point.workload)}") from None
+
+
+def _guard_size(workload: Workload, planned: Plan, mode: str) -> None:
     steps = estimated_steps(planned.graph)
     limit = SIZE_GUARD_STEPS * (COMPILED_STEPS_PER_SIMPY_STEP if mode == "compiled" else 1)
     if steps > limit:
         raise DoesNotFitError(
             f"size guard: the point walks {steps:,} loop steps, about {steps / limit:.1f} times the minute that the "
             f"guard allows ({limit:,} steps)",
-            "pass --force to simulate it all the same, or lower batch, heads or seqlen",
+            f"pass --force to simulate it all the same, or lower {_what_to_lower(workload)}",
         )
+
+
+def _what_to_lower(workload: Workload) -> str:
+    return "batch, heads or seqlen" if isinstance(workload, AttentionWorkload) else workload.size_field
 
 
 def _with_floor(point: Point) -> Conditions:
@@ -91,12 +109,12 @@ def _with_floor(point: Point) -> Conditions:
 def answer(point: Point, **fields: object) -> PointResult:
     """A result with the point's inputs and the given fields."""
     workload, conditions = point.workload, point.conditions
-    schedule = implementations()[point.request.name].schedule
     inputs = {
         "gpu": point.spec.name,
-        "schedule": schedule,
+        "schedule": point.request.schedule.name,
         "implementation": point.request.label,
         "version": point.request.version,
+        "dtype": workload.dtype,
         "sm_clock_mhz": conditions.sm_clock_mhz,
         "timing": conditions.timing,
         "cache": conditions.cache,
@@ -109,13 +127,7 @@ def answer(point: Point, **fields: object) -> PointResult:
 def _plan_fields(planned: Plan) -> dict[str, object]:
     """What is known without simulating: choices and memory."""
     memory = footprint(planned.graph)
-    choices = planned.choices
-    return {
-        "tile_q": choices.tile_q,
-        "tile_kv": choices.tile_kv,
-        "stages": choices.stages,
-        "warps": choices.warps,
-        "accumulators": choices.accumulators,
+    return planned.choices.model_dump(include=REPORTED_CHOICES) | {
         "operand_bytes": graph_operand_bytes(planned.graph),
         "extra_memory_bytes": memory.extra_bytes,
         "peak_memory_bytes": memory.peak_bytes,
@@ -129,15 +141,18 @@ def _simulated_fields(point: Point, planned: Plan, run: Simulation) -> dict[str,
     longest = max(range(len(kernels)), key=lambda number: run.kernels[number].elapsed_ps)
     main = kernels[longest]
     latency_ms = ms_from_ps(run.latency_ps)
+    bound = lower_bound(workload, spec, point.conditions.cache)
     operand_bytes = graph_operand_bytes(planned.graph)
     asked = sum(done.work.read_bytes for done in run.kernels)
     launch_share = run.launch_ps / run.latency_ps
     return {
         "latency_ms": latency_ms,
-        "tflops": workload.flops / latency_ms / 1e9,
+        "tflops": workload.flops / latency_ms / 1e9 if workload.flops else None,
+        "operand_gb_per_s": operand_bytes / latency_ms / 1e6,
+        "latency_per_hop_ns": 1e6 * latency_ms / workload.hops if isinstance(workload, ChaseWorkload) else None,
         "l2_read_bytes": asked,
         "l2_write_bytes": sum(done.work.write_bytes for done in run.kernels),
-        "l2_hit_rate": sum(done.l2_hit_bytes for done in run.kernels) / asked,
+        "l2_hit_rate": sum(done.l2_hit_bytes for done in run.kernels) / asked if asked else None,
         "l2_dirty_bytes": run.l2_dirty_bytes,
         "hbm_read_bytes": sum(done.hbm_read_bytes for done in run.kernels),
         "hbm_write_bytes": sum(done.hbm_write_bytes for done in run.kernels),
@@ -149,7 +164,8 @@ def _simulated_fields(point: Point, planned: Plan, run: Simulation) -> dict[str,
         "ctas": main.ctas,
         "ctas_per_sm": main.ctas_per_sm,
         "waves": main.waves,
-        "bound_ms": lower_bound(workload, spec, point.conditions.cache).ms,
+        "bound_ms": bound.ms,
+        "bound_by": bound.resource,
         "ceiling_ms": ceiling_ms(workload, spec),
         "roofline_ms": roofline_ms(workload, operand_bytes, spec),
         "bottleneck": "launch" if launch_share >= BUSY_SHARE else main.bottleneck,

@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from gpusim.trace import Stall
+from gpusim.workloads import WORKLOADS, CacheReadWorkload, Workload
 
 Status = Literal["ok", "refused", "out_of_memory", "unsupported", "error"]
 
@@ -41,10 +42,12 @@ class PointResult(BaseModel):
 
     Latencies in ms, traffic and memory in bytes. `tflops` counts FLOPs by the convention of the published benchmarks,
     `executed_flops` what the schedule really does; `ceiling_ms` is the time of the former at the dense peak.
+    `operand_gb_per_s` is each kernel's inputs once and outputs once over the latency, in 10⁹ bytes/s;
+    `latency_per_hop_ns` is a pointer chase's.
     `l2_read_bytes` and `l2_write_bytes` are what the SMs ask of L2 (of HBM where there is no L2). `latency_lo_ms` and
     `latency_hi_ms` are the error band of this GPU and implementation from validation; `validated` is False where there
-    is none. `stalls` are shares of all CTA slots' time. None stands for what a point that was not simulated does not
-    have.
+    is none. `stalls` are shares of all CTA slots' time. None stands for what a point does not have: the fields of other
+    kinds of workloads, and answers where it was not simulated.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
@@ -53,20 +56,33 @@ class PointResult(BaseModel):
     schedule: str
     implementation: str
     version: str | None
-    pass_: str
+    pass_: str | None = None
     dtype: str
-    batch: int
-    heads: int
-    kv_heads: int
-    seqlen_q: int
-    seqlen_k: int
-    head_dim: int
-    head_dim_v: int
-    causal: bool
-    window: int | None
-    dropout: float
-    mask: str
-    save_lse: bool
+    batch: int | None = None
+    heads: int | None = None
+    kv_heads: int | None = None
+    seqlen_q: int | None = None
+    seqlen_k: int | None = None
+    head_dim: int | None = None
+    head_dim_v: int | None = None
+    causal: bool | None = None
+    window: int | None = None
+    dropout: float | None = None
+    mask: str | None = None
+    save_lse: bool | None = None
+    m: int | None = None
+    n: int | None = None
+    k: int | None = None
+    rows: int | None = None
+    cols: int | None = None
+    elements: int | None = None
+    loads: int | None = None
+    stores: int | None = None
+    threads_per_cta: int | None = None
+    footprint_bytes: int | None = None
+    part_bytes: int | None = None
+    hops: int | None = None
+    rounds: int | None = None
     sm_clock_mhz: float | None
     timing: str
     cache: str
@@ -79,6 +95,8 @@ class PointResult(BaseModel):
     latency_hi_ms: float | None = None
     validated: bool = False
     tflops: float | None = None
+    operand_gb_per_s: float | None = None
+    latency_per_hop_ns: float | None = None
     operand_bytes: int | None = None
     l2_read_bytes: int | None = None
     l2_write_bytes: int | None = None
@@ -94,6 +112,9 @@ class PointResult(BaseModel):
     executed_flops: int | None = None
     tile_q: int | None = None
     tile_kv: int | None = None
+    tile_m: int | None = None
+    tile_n: int | None = None
+    tile_k: int | None = None
     stages: int | None = None
     warps: int | None = None
     accumulators: str | None = None
@@ -103,6 +124,7 @@ class PointResult(BaseModel):
     ctas_per_sm: int | None = None
     waves: float | None = None
     bound_ms: float | None = None
+    bound_by: str | None = None
     roofline_ms: float | None = None
     ceiling_ms: float | None = None
     bottleneck: str | None = None
@@ -110,6 +132,24 @@ class PointResult(BaseModel):
     mode: str | None = None
     sampled_error: float | None = None
     kernels: tuple[KernelResult, ...] = ()
+
+    @property
+    def kind(self) -> type[Workload]:
+        """Its kind of workload: the one of which it has the most fields."""
+        return max(WORKLOADS, key=lambda kind: sum(getattr(self, name) is not None for name in kind.model_fields))
+
+    @property
+    def size(self) -> int:
+        """What a sweep of this kind of workload is drawn against."""
+        value: int = getattr(self, self.kind.size_field)
+        return value
+
+    @property
+    def gb_per_s(self) -> float | None:
+        """The rate that a kernel without FLOPs is known by, 10⁹ bytes/s: all reads of a cache, else operands."""
+        if self.kind is CacheReadWorkload and self.l2_read_bytes is not None and self.latency_ms is not None:
+            return self.l2_read_bytes / self.latency_ms / 1e6
+        return self.operand_gb_per_s
 
     def record(self) -> dict[str, object]:
         """The point as one JSON object, with `pass` spelled as users write it."""

@@ -15,13 +15,13 @@ from gpusim.engine import Mode
 from gpusim.errors import InputError
 from gpusim.overlay import Overlay, overlay
 from gpusim.point import Point
-from gpusim.report import manifest_json, next_run_dir, results_csv, results_json, write_whole
+from gpusim.report import axis_of, manifest_json, next_run_dir, results_csv, results_json, write_whole
 from gpusim.report.plots import latency_png, traffic_png
 from gpusim.report.tables import errors_table, points_table, refusal_lines
 from gpusim.results import PointResult
 from gpusim.scenario import Scenario
 from gpusim.sweep import Finished, run_sweep
-from gpusim.workloads import compulsory_bytes, size_of
+from gpusim.workloads import compulsory_bytes
 
 RUNS = Path("runs")
 SEED = 0  # nothing in the engine is random; stated so that a manifest says so
@@ -111,7 +111,11 @@ class Run:
 
     def _files(self, command: Sequence[str]) -> Mapping[str, bytes | str]:
         drawn = self.overlay.drawn
-        compulsory = {size_of(point.workload): compulsory_bytes(point.workload) for point in self.points}
+        axis = axis_of(self.results)
+        compulsory: dict[int, int] = {}
+        for point, result in zip(self.points, self.results, strict=True):
+            place, size_bytes = axis.value(result), compulsory_bytes(point.workload)
+            compulsory[place] = min(size_bytes, compulsory.get(place, size_bytes))
         return {
             "results.csv": results_csv(self.results),
             "results.json": results_json(self.results, self._header(), version=version("gpusim")),

@@ -1,6 +1,7 @@
 """Scenario files: GPUs × workloads × schedules, as YAML, into points in the file's order.
 
-Any field may be a list; the scenario is the product of its lists. All problems of a file are reported at once.
+Any field may be a list; the scenario is the product of its lists. The schedules say what kind of workload it is about.
+All problems of a file are reported at once.
 """
 
 import difflib
@@ -22,17 +23,28 @@ from gpusim.measured import find_measured, measured_names
 from gpusim.point import Point
 from gpusim.specs import apply_overrides, load_gpu
 from gpusim.strict_yaml import REFUSED, STRICT, Problem, field_problems, merged_problems, parse_strict, read_text
-from gpusim.workloads import AttentionWorkload, Conditions
+from gpusim.workloads import WORKLOADS, AttentionWorkload, Conditions, Workload
 
 Value = TypeVar("Value")
 Model = TypeVar("Model", bound=BaseModel)
 Assignment = dict[str, object]
 
-_WORKLOAD_FIELDS = ("batch", "heads", "kv_heads", "seqlen", "seqlen_q", "seqlen_k", "head_dim", "head_dim_v", "dtype")
-_OPTION_FIELDS = ("pass", "causal", "window", "dropout", "mask", "save_lse")
+_ATTENTION_FIELDS = (
+    *("batch", "heads", "kv_heads", "seqlen", "seqlen_q", "seqlen_k", "head_dim", "head_dim_v", "dtype"),
+    *("pass", "causal", "window", "dropout", "mask", "save_lse"),
+)
 CONDITION_FIELDS = tuple(Conditions.model_fields)
-FIELDS = (*_WORKLOAD_FIELDS, *_OPTION_FIELDS, *CONDITION_FIELDS)
 _GPU_FILE = (".yaml", ".yml")
+
+
+def fields_of(kind: type[Workload]) -> tuple[str, ...]:
+    """Fields of a kind of workload as a scenario spells them, and those of its timing."""
+    own = _ATTENTION_FIELDS if kind is AttentionWorkload else tuple(kind.model_fields)
+    return (*own, *CONDITION_FIELDS)
+
+
+FIELDS = tuple(dict.fromkeys(field for kind in WORKLOADS for field in fields_of(kind)))
+"""Every field that some scenario may vary."""
 
 
 def _one_or_several(value: object) -> object:
@@ -57,8 +69,8 @@ Names = Annotated[
 
 
 class ScenarioFile(BaseModel):
-    """A scenario as written. `workload` holds the fields of the attention problem and of its timing, which may also
-    stand in `conditions`; `sweep` and `zip` vary any of them: `sweep` every combination, `zip` lists of one length
+    """A scenario as written. `workload` holds the fields of what the schedules compute, and of its timing, which may
+    also stand in `conditions`; `sweep` and `zip` vary any of them: `sweep` every combination, `zip` lists of one length
     together. A list replaces a single value of the same field elsewhere. Relative paths in `gpu`, `measured` and
     `model` are looked up beside the scenario file, then from the working folder."""
 
@@ -212,6 +224,14 @@ def _readable_schedules(written: object) -> Iterator[object]:
             yield item
 
 
+def _takes(kind: type[Workload], names: Sequence[str]) -> str:
+    """What these schedules compute and must be told, as in "flash2: attention (batch, heads, seqlen, head_dim)"."""
+    needed = [name for name, info in kind.model_fields.items() if info.is_required()]
+    if kind is AttentionWorkload:
+        needed = ["batch", "heads", "seqlen", "head_dim"]
+    return f"{', '.join(dict.fromkeys(names))}: {kind.title} ({', '.join(needed)})"
+
+
 class _Checker:
     """Turns a scenario file into points, collecting every problem on the way."""
 
@@ -229,6 +249,7 @@ class _Checker:
         self._overrides = overrides
         self._folder = folder
         self._varied_in: dict[str, str] = {}
+        self._kind: type[Workload] = AttentionWorkload
         self._hides_fields = any(_may_hide_fields(problem.field) for problem in problems)
         self.problems = [str(problem) for problem in problems]
 
@@ -246,6 +267,7 @@ class _Checker:
         if self._overrides:
             specs = [apply_overrides(spec, self._overrides) for spec in specs]
         requests = self._all(list(_readable_schedules(self._file.schedule)), self._request)
+        self._kind = self._kind_of(requests)
         shapes = [shape for shape in map(self._shape, self._assignments()) if shape is not None]
         return tuple(
             Point(spec, request, workload, conditions)
@@ -272,14 +294,27 @@ class _Checker:
     def _request(self, written: object) -> ScheduleRequest:
         return parse_request(written, self._where)
 
+    def _kind_of(self, requests: Sequence[ScheduleRequest]) -> type[Workload]:
+        """What all schedules compute; where they differ a problem is noted, and the fields say what was meant."""
+        names: dict[type[Workload], list[str]] = {}
+        for request in requests:
+            names.setdefault(request.schedule.workload, []).append(request.name)
+        if len(names) > 1:
+            listed = "; ".join(_takes(kind, of_kind) for kind, of_kind in names.items())
+            self.problems.append(
+                f"schedule: all must compute one kind of workload, but these differ: {listed}; keep one"
+            )
+        written = {field for _, group in self._written() for field in group} | set(self._file.zip)
+        return max(names or WORKLOADS, key=lambda kind: len(written.intersection(fields_of(kind))))
+
     def _assignments(self) -> Iterator[Assignment]:
         """Every combination of the varied fields, first written varying slowest."""
         fixed: Assignment = self._model_fields()
         self._refuse_twice_stated()
         axes: list[list[Assignment]] = []
-        for group, written, known in self._groups():
+        for group, written in self._written():
             for field, value in written.items():
-                if not self._is_known(field, known, group):
+                if not self._is_known(field, group):
                     continue
                 if isinstance(value, list):
                     self._varies(field, group)
@@ -294,11 +329,11 @@ class _Checker:
                 merged |= assignment
             yield merged
 
-    def _groups(self) -> Iterator[tuple[str, Mapping[str, object], Sequence[str]]]:
-        """Each group of fields by name, as written, with the fields it may hold."""
-        yield "workload", self._file.workload, FIELDS
-        yield "conditions", self._file.conditions, CONDITION_FIELDS
-        yield "sweep", self._file.sweep, FIELDS
+    def _written(self) -> Iterator[tuple[str, Mapping[str, object]]]:
+        """Each group of fields but `zip`, by name and as written."""
+        yield "workload", self._file.workload
+        yield "conditions", self._file.conditions
+        yield "sweep", self._file.sweep
 
     def _refuse_twice_stated(self) -> None:
         """Notes timing fields in both groups that may hold them; two lists are noted as varying twice."""
@@ -308,8 +343,9 @@ class _Checker:
             if len(stated) > 1 and not all(isinstance(value, list) for value in stated):
                 self.problems.append(f"{field}: stands in workload and in conditions; keep one")
 
-    def _is_known(self, field: str, known: Sequence[str], group: str) -> bool:
+    def _is_known(self, field: str, group: str) -> bool:
         """Whether a field exists in its group; else a problem is noted."""
+        known = CONDITION_FIELDS if group == "conditions" else fields_of(self._kind)
         if field in known:
             return True
         close = difflib.get_close_matches(field, known, n=1)
@@ -334,7 +370,7 @@ class _Checker:
             stated = ", ".join(f"{field} has {length}" for field, length in lengths.items())
             self.problems.append(f"zip: lists that vary together need one length above zero; {stated}")
             return []
-        known = [self._is_known(field, FIELDS, "zip") for field in lengths]
+        known = [self._is_known(field, "zip") for field in lengths]
         if not all(known):
             return []
         for field in lengths:
@@ -342,9 +378,9 @@ class _Checker:
         rows = zip(*self._file.zip.values(), strict=True)
         return [dict(zip(lengths, row, strict=True)) for row in rows]
 
-    def _shape(self, assignment: Assignment) -> tuple[AttentionWorkload, Conditions] | None:
+    def _shape(self, assignment: Assignment) -> tuple[Workload, Conditions] | None:
         workload = self._validated(
-            AttentionWorkload, {name: value for name, value in assignment.items() if name not in CONDITION_FIELDS}
+            self._kind, {name: value for name, value in assignment.items() if name not in CONDITION_FIELDS}
         )
         conditions = self._validated(
             Conditions, {name: value for name, value in assignment.items() if name in CONDITION_FIELDS}
@@ -372,6 +408,9 @@ class _Checker:
     def _model_fields(self) -> Assignment:
         """Heads, K/V heads, head dim and window of a Hugging Face model config."""
         if self._file.model is None:
+            return {}
+        if self._kind is not AttentionWorkload:
+            self.problems.append(f"model: it states heads, but the schedules compute {self._kind.title}; leave it out")
             return {}
         path = Path(self._beside(self._file.model))
         try:

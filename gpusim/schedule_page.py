@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 from gpusim.errors import UnknownNameError
-from gpusim.implementations import Implementation, implementations
+from gpusim.implementations import Implementation, implementations, names_that_compute
 from gpusim.schedules import SCHEDULES
+from gpusim.workloads import WORKLOADS, AttentionWorkload
 
 
 def schedules_table() -> str:
@@ -15,8 +16,9 @@ def schedules_table() -> str:
     lines.append(
         "\nImplementations (a bare name in a scenario; a mapping {name: …, tile_q: …} is the schedule with choices)"
     )
-    for name, implementation in implementations().items():
-        lines.append(f"  {name:<22} {implementation.summary}")
+    for kind in WORKLOADS:
+        lines.append(f" of {kind.title}:")
+        lines += [f"  {name:<22} {implementations()[name].summary}" for name in names_that_compute(kind)]
     lines.append("\nNot here yet: backward, causal FlashAttention, other masks, dropout, decode, flash3, triton.")
     return "\n".join(lines)
 
@@ -36,12 +38,15 @@ def _lines(implementation: Implementation) -> Iterator[str]:
     schedule = SCHEDULES[implementation.schedule]
     yield f"{implementation.name}: {implementation.summary}"
     yield f"schedule   {schedule.name}: {schedule.summary} ({schedule.source})"
+    yield f"computes   {schedule.workload.title}"
     yield f"versions   {', '.join(implementation.versions) or 'not told apart'}"
     yield f"dtypes     {', '.join(implementation.dtypes)}"
-    yield f"masks      {', '.join(implementation.masks) or 'none'}"
-    yield f"K/V heads  {'as many as Q heads, or grouped' if implementation.grouped_kv_heads else 'as many as Q heads'}"
-    yield f"choices    {', '.join(schedule.choices.model_fields)}"
-    yield "\nTiles"
+    if schedule.workload is AttentionWorkload:
+        grouped = "as many as Q heads, or grouped" if implementation.grouped_kv_heads else "as many as Q heads"
+        yield f"masks      {', '.join(implementation.masks) or 'none'}"
+        yield f"K/V heads  {grouped}"
+    yield f"choices    {', '.join(schedule.choices.model_fields) or 'none'}"
+    yield "\nTiles" if implementation.tiles else "\nTiles: none, nothing is left open"
     for row in implementation.tiles:
         chosen = ", ".join(f"{key} {value}" for key, value in row.choices.items())
         yield f"  {_where(row.when.model_dump(exclude_none=True))}: {chosen}"

@@ -64,6 +64,7 @@ _UNITS = {
 _BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _NULLS = {"", "~", "null", "Null", "NULL"}
 _YAML_1_1_BOOLEANS = {"yes", "no", "on", "off", "y", "n"}
+_LETTERS = {"n", "y"}  # as a key a name, such as that of a side of a matrix product: nobody means no
 _INT = re.compile(r"[-+]?[0-9]+")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _NOT_FINITE = re.compile(r"[-+]?\.?(nan|inf|infinity)", re.IGNORECASE)
@@ -153,7 +154,7 @@ class _NodeReader:
                 self._refuse(key_node, location, "a list or mapping cannot be a key")
                 continue
             here = (*location, key_node.value)
-            key = self._scalar(key_node, here)
+            key = key_node.value if key_node.value in _LETTERS else self._scalar(key_node, here)
             if key is REFUSED:
                 self.read(value_node, here)
                 continue

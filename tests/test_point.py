@@ -8,7 +8,16 @@ from gpusim.point import Point, run_point
 from gpusim.results import PointResult
 from gpusim.specs import load_gpu
 from gpusim.trace import Stall
-from gpusim.workloads import AttentionWorkload, Conditions
+from gpusim.workloads import (
+    AttentionWorkload,
+    CacheReadWorkload,
+    ChaseWorkload,
+    Conditions,
+    GemmWorkload,
+    RowsWorkload,
+    StreamWorkload,
+    Workload,
+)
 
 A100 = load_gpu("a100_sxm4_40gb")
 
@@ -176,3 +185,78 @@ def test_stacks_of_the_base_add_no_pass_to_a_fused_softmax() -> None:
         names = [kernel.name for kernel in run_point(point("megatron_fused_softmax", stack=stack)).kernels]
         assert "divide" not in names
         assert 1 == names.count("softmax")
+
+
+WARM = Conditions(timing="ncu", cache="warm")
+
+
+def kernel(name: str, workload: Workload, conditions: Conditions = WARM) -> PointResult:
+    """The result of a single kernel on an A100-40."""
+    return run_point(Point(A100, parse_request(name, "test"), workload, conditions))
+
+
+def test_a_product_reports_its_sides_and_tile_and_nothing_of_attention() -> None:
+    """2·m·n·k FLOPs a product of the batch; operands are A, B and C once."""
+    result = kernel("torch_matmul", GemmWorkload(batch=2, m=512, n=256, k=64))
+    assert (2, 512, 256, 64, "fp16") == (result.batch, result.m, result.n, result.k, result.dtype)
+    assert (None, None, None, None, None) == (
+        result.pass_,
+        result.seqlen_q,
+        result.causal,
+        result.tile_q,
+        result.rows,
+    )
+    assert result.tile_m
+    operand_bytes = 2 * 2 * (512 * 64 + 64 * 256 + 512 * 256)
+    assert (2 * 2 * 512 * 256 * 64, operand_bytes) == (result.flops, result.operand_bytes)
+    assert operand_bytes / result.latency_ms / 1e6 == pytest.approx(result.operand_gb_per_s, rel=1e-12)
+    assert ("m", 512) == (result.kind.size_field, result.size)
+
+
+def test_a_pass_has_a_rate_in_bytes_and_none_in_flops() -> None:
+    """The matrix once in and once out."""
+    result = kernel("torch_softmax", RowsWorkload(rows=512, cols=2048))
+    assert (None, 0, 2 * 512 * 2048 * 2) == (result.tflops, result.flops, result.operand_bytes)
+    assert 2 * 512 * 2048 * 2 / result.latency_ms / 1e6 == pytest.approx(result.gb_per_s, rel=1e-12)
+
+
+def test_a_chase_has_a_latency_a_hop() -> None:
+    """256 hops; a warm set of 32 KiB stays in L2, and nothing is its time in bytes or FLOPs."""
+    result = kernel("pointer_chase", ChaseWorkload(footprint_bytes=1 << 15, hops=256))
+    assert 1e6 * result.latency_ms / 256 == pytest.approx(result.latency_per_hop_ns, rel=1e-12)
+    assert (0, 1.0) == (result.hbm_read_bytes, result.l2_hit_rate)
+    assert 0 < result.bound_ms < result.latency_ms
+
+
+def test_reads_of_a_cache_are_rated_by_all_that_is_read() -> None:
+    """Eight rounds of 108 · 2 CTAs on 16 parts: 13 share one, so 13 · 8 times the set."""
+    result = kernel("cache_read", CacheReadWorkload(footprint_bytes=1 << 20, part_bytes=1 << 16))
+    assert 13 * 8 * (1 << 20) == result.l2_read_bytes
+    assert 13 * 8 * (1 << 20) / result.latency_ms / 1e6 == pytest.approx(result.gb_per_s, rel=1e-12)
+
+
+def test_what_reads_nothing_has_no_hit_rate() -> None:
+    """A fill."""
+    result = kernel("stream", StreamWorkload(elements=4096, loads=0, stores=1))
+    assert ("ok", None, 4096 * 8) == (result.status, result.l2_hit_rate, result.l2_write_bytes)
+
+
+def test_the_wrong_kind_of_workload_is_unsupported() -> None:
+    """An answer with a fix, as for everything that has no model."""
+    result = kernel("flash2", ChaseWorkload(footprint_bytes=4096))
+    assert ("unsupported", "flash2 computes attention, not a pointer chase") == (result.status, result.reason)
+    assert ("use one of pointer_chase", 4096) == (result.fix, result.footprint_bytes)
+
+
+def test_what_does_not_fit_memory_says_which_field_to_lower() -> None:
+    """Six arrays of 8 GB on 40 GB."""
+    result = kernel("stream", StreamWorkload(elements=10**9, loads=5, stores=1))
+    assert ("out_of_memory", "lower elements") == (result.status, result.fix)
+
+
+def test_a_fit_only_gpu_says_so_before_anything_about_a_kernel() -> None:
+    """Turing's SM holds 1,024 threads; fewer would lead to a second refusal."""
+    copy = StreamWorkload(elements=1000, loads=1, stores=1)
+    result = run_point(Point(load_gpu("t4"), parse_request("stream", "test"), copy, Conditions()))
+    assert "unsupported" == result.status
+    assert "t4 is fit-only" in (result.reason or "")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpusim.errors import InputError, ScenarioError, UnknownNameError
+from gpusim.implementations import implementations
 from gpusim.scenario import Scenario, load_scenario
 
 BASE = """\
@@ -129,9 +130,12 @@ def test_a_shipped_name_and_its_path_are_the_same() -> None:
 
 
 def test_an_unknown_scenario_lists_the_shipped_ones() -> None:
-    """Both first scenarios are offered."""
-    with pytest.raises(UnknownNameError, match="'nope' is not known; choose one of: canvas_bytes, seqlen_sweep_a100"):
+    """Those of attention and of single kernels."""
+    with pytest.raises(
+        UnknownNameError, match="'nope' is not known; choose one of: canvas_bytes, gemm_shapes"
+    ) as caught:
         load_scenario("nope")
+    assert {"seqlen_sweep_a100", "stream_occupancy"} <= set(caught.value.known)
 
 
 def test_a_missing_file_is_said_to_be_missing(folder: Path) -> None:
@@ -243,9 +247,7 @@ def test_heads_that_kv_heads_do_not_divide_are_refused(folder: Path) -> None:
 def test_an_unknown_schedule_is_said_once_after_the_file(folder: Path) -> None:
     """The file's name stands once before the message."""
     said = problems(folder, BASE.replace("flash2", "flash9"))
-    assert [
-        "schedule: 'flash9' is not known; choose one of: naive, pytorch_naive, megatron_fused_softmax, flash1, flash2"
-    ] == said
+    assert [f"schedule: 'flash9' is not known; choose one of: {', '.join(implementations())}"] == said
 
 
 def test_all_problems_of_a_file_arrive_together(folder: Path) -> None:
@@ -470,3 +472,86 @@ def test_a_mask_called_causal_is_refused(folder: Path) -> None:
     """Taken as a name it would compute no mask at all; the message says which field masks."""
     said = problems(folder, BASE.replace("head_dim: 64", "head_dim: 64, mask: causal"))
     assert any("a causal mask has a field of its own; write causal: true" in line for line in said)
+
+
+PRODUCT = """\
+name: test
+gpu: a100_sxm4_40gb
+workload: {m: 128, n: [64, 256], k: 64}
+schedule: torch_matmul
+"""
+
+
+def test_the_schedule_says_what_kind_of_workload_it_is(folder: Path) -> None:
+    """A matrix product has sides and no heads; its fields vary like any other."""
+    points = load(folder, PRODUCT + "sweep: {batch: [1, 8], cache: [cold, warm]}\n").points
+    assert {"GemmWorkload"} == {type(point.workload).__name__ for point in points}
+    assert [(n, batch, cache) for n in (64, 256) for batch in (1, 8) for cache in ("cold", "warm")] == [
+        (point.workload.n, point.workload.batch, point.conditions.cache) for point in points
+    ]
+
+
+@pytest.mark.parametrize(
+    ("schedule", "workload"),
+    [
+        ("torch_softmax", "{rows: 128, cols: 64, dtype: fp32}"),
+        ("torch_transpose_copy", "{rows: 128, cols: 64}"),
+        ("stream", "{elements: 1e6, loads: 2, stores: 1, threads_per_cta: 256, ctas_per_sm: 4}"),
+        ("pointer_chase", "{footprint_bytes: 1e6, hops: 100, timing: ncu}"),
+        ("cache_read", "{footprint_bytes: 1e6, part_bytes: 65536, rounds: 2}"),
+        ("{name: torch_matmul, tile_m: 64, tile_n: 64}", "{m: 128, n: 64, k: 64}"),
+    ],
+)
+def test_every_kind_can_be_written(folder: Path, schedule: str, workload: str) -> None:
+    """One point each; lists of schedules of one kind are fine."""
+    text = f"name: test\ngpu: a100_sxm4_40gb\nworkload: {workload}\nschedule: {schedule}\n"
+    assert 1 == len(load(folder, text).points)
+
+
+def test_schedules_of_one_scenario_compute_one_kind(folder: Path) -> None:
+    """The message says which takes what; the fields that are there say what was meant, and get no second message."""
+    (said,) = problems(folder, PRODUCT.replace("torch_matmul", "[flash1, torch_matmul, flash2]"))
+    assert said == (
+        "schedule: all must compute one kind of workload, but these differ: "
+        "flash1, flash2: attention (batch, heads, seqlen, head_dim); torch_matmul: a matrix product (m, n, k); keep one"
+    )
+    (said,) = problems(folder, BASE.replace("flash2", "[flash2, stream]"))
+    assert "stream: a stream (elements, loads, stores)" in said
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("k: 64", "k: 64, heads: 2", "workload.heads: unknown key; known are batch, m, n, k, dtype, timing, cache"),
+        ("k: 64", "k: 64, seqlen: 64", "workload.seqlen: unknown key"),
+        ("k: 64", "k: 64, dtpe: fp32", "workload.dtpe: unknown key; known are batch, m, n, k, dtype"),
+        ("k: 64", "k: 64, dtpe: fp32", "did you mean dtype?"),
+        ("k: 64", "k: 0", "k: got 0, expected a whole number greater than 0"),
+        (", k: 64", "", "k: missing, expected a whole number greater than 0"),
+        ("k: 64", "k: 64, dtype: fp8", "dtype: got 'fp8', expected one of fp32, fp16, bf16"),
+    ],
+)
+def test_fields_are_those_of_the_kind(folder: Path, old: str, new: str, said: str) -> None:
+    """One problem, in the words of a matrix product."""
+    (problem,) = problems(folder, PRODUCT.replace(old, new))
+    assert said in problem
+
+
+def test_a_stream_that_moves_nothing_is_refused(folder: Path) -> None:
+    """Neither loads nor stores."""
+    text = PRODUCT.replace("{m: 128, n: [64, 256], k: 64}", "{elements: 1, loads: 0, stores: 0}")
+    (said,) = problems(folder, text.replace("torch_matmul", "stream"))
+    assert "loads = 0 and stores = 0 move nothing; raise one of them" in said
+
+
+def test_an_unknown_schedule_hides_no_fields(folder: Path) -> None:
+    """What is written says that a product was meant, so its sides are no unknown keys."""
+    (said,) = problems(folder, PRODUCT.replace("torch_matmul", "torch_matmull"))
+    assert "'torch_matmull' is not known" in said
+
+
+def test_a_model_config_belongs_to_attention(folder: Path) -> None:
+    """It states heads; a product has none."""
+    (folder / "config.json").write_text(json.dumps({"num_attention_heads": 2, "hidden_size": 128}))
+    (said,) = problems(folder, PRODUCT + "model: config.json\n")
+    assert "model: it states heads, but the schedules compute a matrix product; leave it out" == said

@@ -104,6 +104,12 @@ def test_other_booleans_of_yaml_1_1_are_refused(word: str) -> None:
     )
 
 
+@pytest.mark.parametrize("word", ["n", "y"])
+def test_a_letter_may_name_a_field(word: str) -> None:
+    """A product has sides m, n and k; as a key no letter is a boolean."""
+    assert {word: 4096} == load_strict(f"{word}: 4096", "f")
+
+
 @pytest.mark.parametrize("word", [".nan", "nan", ".inf", "-.inf", "inf", "Infinity", "NaN", "1e999"])
 def test_numbers_that_are_not_finite_are_refused(word: str) -> None:
     """NaN, infinity and what overflows to it are no sizes."""

@@ -5,8 +5,10 @@ The YAML files hold tiles, warps, stages, pass lists and timing constants by GPU
 `flash2.yaml`, then `plan.py`.
 """
 
-from gpusim.implementations.plan import CUSTOM, Plan, ScheduleRequest, parse_request, plan
-from gpusim.implementations.table import Implementation, Stack, implementations, stacks
+from gpusim.implementations.plan import Plan, plan
+from gpusim.implementations.request import CUSTOM, ScheduleRequest, names_that_compute, parse_request
+from gpusim.implementations.table import Implementation, Stack, check_calibration, implementations, stacks
+from gpusim.implementations.training_memory import training_footprint
 
 __all__ = [
     "CUSTOM",
@@ -14,8 +16,11 @@ __all__ = [
     "Plan",
     "ScheduleRequest",
     "Stack",
+    "check_calibration",
     "implementations",
+    "names_that_compute",
     "parse_request",
     "plan",
     "stacks",
+    "training_footprint",
 ]

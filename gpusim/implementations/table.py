@@ -1,5 +1,7 @@
 """Tables of released kernels: tiles, warps and stages by GPU and shape, and timing constants with their sources."""
 
+import difflib
+from collections.abc import Collection, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
@@ -39,14 +41,19 @@ class When(BaseModel):
     seqlen_k: Range | None = Field(default=None, strict=False)
     cols: Range | None = Field(default=None, strict=False)
 
+    def holds_on(self, spec: GpuSpec) -> bool:
+        """Whether the row is meant for this GPU, for some shape."""
+        return (self.architecture is None or spec.architecture in self.architecture) and (
+            self.compute_capability is None or spec.compute_capability in self.compute_capability
+        )
+
     def holds(self, spec: GpuSpec, workload: Workload, stack: str | None) -> bool:
         """Whether the row is meant for this GPU and shape under this software stack.
 
         A row that names what a workload does not have, such as the head dim of a GEMM, is not meant for it.
         """
         return (
-            (self.architecture is None or spec.architecture in self.architecture)
-            and (self.compute_capability is None or spec.compute_capability in self.compute_capability)
+            self.holds_on(spec)
             and (self.stack is None or stack in self.stack)
             and (self.dtype is None or workload.dtype in self.dtype)
             and all(getattr(self, field) in (None, getattr(workload, field, None)) for field in ("causal", "mask"))
@@ -78,13 +85,24 @@ class Constant(Source):
 
 
 class CostRow(BaseModel):
-    """Timing constants of some kernels of an implementation."""
+    """Timing constants of some kernels, and the table they stand in."""
 
     model_config = STRICT
 
+    table: str = ""
     when: When
     kernels: list[str]
     constants: dict[str, Constant]
+
+    def address(self, kernel: str) -> str:
+        """How a GPU's `calibration` names a kernel of this row: with the row's first number format, if it has some."""
+        return f"{kernel}@{self.when.dtype[0]}" if self.when.dtype else kernel
+
+    def on(self, spec: GpuSpec, kernel: str) -> dict[str, bool | float]:
+        """The row's constants for a kernel, those that the GPU's calibration replaces in their new value."""
+        stated = {name: constant.value for name, constant in self.constants.items()}
+        calibrated = spec.calibration.get(self.table, {}).get(self.address(kernel), {})
+        return {name: calibrated.get(name, value) for name, value in stated.items()}
 
 
 class Library(BaseModel):
@@ -112,13 +130,13 @@ class Implementation(BaseModel):
     library: str | None = None
     schedule: str
     summary: str
-    versions: list[str]
-    fitted_to: list[str]
-    dtypes: list[Annotated[DType, Field(strict=False)]]
-    masks: list[Literal["causal", "padding"]]
-    grouped_kv_heads: bool
-    tiles: list[TileRow]
-    costs: list[CostRow]
+    versions: list[str] = []
+    fitted_to: list[str] = []
+    dtypes: list[Annotated[DType, Field(strict=False)]] = list(DType)
+    masks: list[Literal["causal", "padding"]] = []
+    grouped_kv_heads: bool = False
+    tiles: list[TileRow] = []
+    costs: list[CostRow] = []
 
     def role_of(self, file: str | Path) -> Literal["fitted", "held_out"]:
         """Whether the rows of a measured file were held out of the fit of its constants; a folder does not matter."""
@@ -137,10 +155,20 @@ class Implementation(BaseModel):
         values: dict[str, dict[str, bool | float]] = {}
         for row in self.costs:
             if row.when.holds(spec, workload, None):
-                constants = {name: constant.value for name, constant in row.constants.items()}
                 for kernel in row.kernels:
-                    values[kernel] = constants | values.get(kernel, {})
+                    values[kernel] = row.on(spec, kernel) | values.get(kernel, {})
         return {kernel: KernelCost.model_validate(constants) for kernel, constants in values.items()}
+
+    def constants_on(self, spec: GpuSpec) -> dict[str, tuple[Constant, float]]:
+        """Path in a GPU file → constant of a table and its value on this GPU, for every number that may hold there."""
+        found: dict[str, tuple[Constant, float]] = {}
+        for row in self.costs:
+            for kernel in row.kernels if row.when.holds_on(spec) else ():
+                for name, value in row.on(spec, kernel).items():
+                    if not isinstance(value, bool):
+                        path = f"calibration.{row.table}.{row.address(kernel)}.{name}"
+                        found.setdefault(path, (row.constants[name], value))
+        return found
 
 
 class Stack(BaseModel):
@@ -153,7 +181,31 @@ class Stack(BaseModel):
     source: str
 
 
-NAMES = ("naive", "pytorch_naive", "megatron_fused_softmax", "flash1", "flash2")
+NAMES = (
+    *("naive", "pytorch_naive", "megatron_fused_softmax", "flash1", "flash2"),
+    *("torch_matmul", "torch_softmax"),
+    *("torch_elementwise", "torch_broadcast_add", "torch_strided_copy", "torch_transpose_copy"),
+    *("stream", "pointer_chase", "cache_read"),
+)
+
+
+def check_calibration(spec: GpuSpec) -> None:
+    """Raises ConfigError for every calibrated constant of a GPU that no table has on it."""
+    known = {path for implementation in implementations().values() for path in implementation.constants_on(spec)}
+    stated = [
+        f"calibration.{table}.{kernel}.{name}"
+        for table, kernels in spec.calibration.items()
+        for kernel, constants in kernels.items()
+        for name in constants
+    ]
+    problems = [f"{path}: no such constant{_close(path, known)}" for path in stated if path not in known]
+    if problems:
+        raise ConfigError(spec.name, problems)
+
+
+def _close(path: str, known: Collection[str]) -> str:
+    close = difflib.get_close_matches(path, known, n=1)
+    return f"; did you mean {close[0]}?" if close else "; gpusim schedules NAME shows those of an implementation"
 
 
 @cache
@@ -174,6 +226,7 @@ def stacks() -> dict[str, Stack]:
 def _read(name: str) -> Implementation:
     file = f"{name}.yaml"
     own = _validated(Implementation, load_strict(read_text(_FOLDER / file), file), file)
+    own = own.model_copy(update={"costs": _named(own.costs, name)})
     if own.base is not None:
         base = _read(own.base)
         both = {field: getattr(own, field) + getattr(base, field) for field in ("fitted_to", "tiles", "costs")}
@@ -187,7 +240,12 @@ def _read(name: str) -> Implementation:
 
 def _library(name: str) -> Library:
     file = f"{name}.yaml"
-    return _validated(Library, load_strict(read_text(_FOLDER / file), file), file)
+    library = _validated(Library, load_strict(read_text(_FOLDER / file), file), file)
+    return library.model_copy(update={"costs": _named(library.costs, name)})
+
+
+def _named(rows: Sequence[CostRow], table: str) -> list[CostRow]:
+    return [row.model_copy(update={"table": table}) for row in rows]
 
 
 def _validated(model: type[Model], content: object, where: str) -> Model:

@@ -5,12 +5,14 @@ which points make up one line. Leaves out simulation, and measured CSVs: measure
 """
 
 from gpusim.report.files import json_text, manifest_json, next_run_dir, results_csv, results_json, write_whole
-from gpusim.report.series import MeasuredPoint, Series, series_names, series_of
+from gpusim.report.series import Axis, MeasuredPoint, Series, axis_of, series_names, series_of
 
 # `plots` and `tables` are imported by who draws: matplotlib and rich take longer to load than all of gpusim.
 __all__ = [
+    "Axis",
     "MeasuredPoint",
     "Series",
+    "axis_of",
     "json_text",
     "manifest_json",
     "next_run_dir",

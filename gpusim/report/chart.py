@@ -13,8 +13,9 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from gpusim.report.series import MeasuredPoint, Series
+from gpusim.report.series import Axis, MeasuredPoint, Series
 from gpusim.results import PointResult, Status
+from gpusim.workloads import AttentionWorkload
 
 INK, MUTED, RULE, GRID = "#16191d", "#565e68", "#cdd2d8", "#e3e6ea"
 
@@ -92,9 +93,9 @@ def _looks(named: Sequence[tuple[str, str, str]]) -> dict[str, Look]:
     return looks
 
 
-def frame(title: str, lines: Sequence[Series]) -> tuple[Figure, Axes, Axes | None]:
+def frame(title: str, lines: Sequence[Series], axis: Axis) -> tuple[Figure, Axes, Axes | None]:
     """A titled figure with axes for data and, if a point was not run, a strip above them with a row for each series."""
-    figure = _figure(title, _setting([point for line in lines for point in line.points]))
+    figure = _figure(title, _setting([point for line in lines for point in line.points], axis))
     rows = sum(1 for line in lines if _not_run(line))
     if rows == 0:
         axes, strip = figure.subplots(), None
@@ -152,14 +153,14 @@ def draw_measured(
     if not measured:
         return []
     for point, value in measured:
-        axes.add_line(_hollow(looks[point.series], [point.seqlen], [value]))
+        axes.add_line(_hollow(looks[point.series], [point.place], [value]))
     unsimulated = dict.fromkeys(point.series for point, _ in measured if point.series not in simulated)
     entries = [_hollow(looks[name], label=f"{name}: measured only") for name in unsimulated]
     sources = _sources([point for point, _ in measured])
     return [*entries, _hollow(Look(MUTED, "o", ()), label=f"hollow: measured, {sources}")]
 
 
-def draw_not_run(strip: Axes | None, lines: Sequence[Series], looks: Mapping[str, Look]) -> list[Line2D]:
+def draw_not_run(strip: Axes | None, lines: Sequence[Series], looks: Mapping[str, Look], axis: Axis) -> list[Line2D]:
     """Marks every point that was not run in the strip, and returns a legend entry for each status that occurs."""
     if strip is None:
         return []
@@ -168,7 +169,7 @@ def draw_not_run(strip: Axes | None, lines: Sequence[Series], looks: Mapping[str
     for row, line in enumerate(rows):
         for point in _not_run(line):
             marker, _ = _STATUS_MARKS[point.status]
-            mark = Line2D([point.seqlen_k], [row], linestyle="", marker=marker, markersize=scale * _STATUS_SIZE)
+            mark = Line2D([axis.value(point)], [row], linestyle="", marker=marker, markersize=scale * _STATUS_SIZE)
             mark.set_color(looks[line.name].colour)
             strip.add_line(mark)
     strip.set_ylim(len(rows) - 0.5, -0.5)
@@ -183,7 +184,7 @@ def draw_not_run(strip: Axes | None, lines: Sequence[Series], looks: Mapping[str
 
 
 def length_axis(axes: Axes, lengths: Sequence[int], *, label: str) -> None:
-    """A logarithmic axis of sequence lengths with a tick at each power of two."""
+    """A logarithmic axis of sizes with a tick at each power of two."""
     axes.set_xscale("log", base=2)
     axes.set_xlabel(label, color=INK, fontsize=13)
     low, high = (min(lengths), max(lengths)) if lengths else (1024, 1024)
@@ -252,8 +253,8 @@ def _legend_layout(longest: int, sample: float, *, is_large: bool) -> tuple[int,
 
 
 def short_length(length: int) -> str:
-    """A sequence length as people say it: 512, 1k, 16k, 1M (powers of 1,024)."""
-    for size, suffix in ((1 << 20, "M"), (1 << 10, "k")):
+    """A size as people say it: 512, 1k, 16k, 1M, 1G (powers of 1,024)."""
+    for size, suffix in ((1 << 30, "G"), (1 << 20, "M"), (1 << 10, "k")):
         if length >= size and length % size == 0:
             return f"{length // size}{suffix}"
     return str(length)
@@ -306,10 +307,20 @@ def _sources(measured: Sequence[MeasuredPoint]) -> str:
     return " and ".join(labels) if len(labels) <= _NAMED_SOURCES else f"{len(labels)} sources"
 
 
-def _setting(points: Sequence[PointResult]) -> str:
+def _setting(points: Sequence[PointResult], axis: Axis) -> str:
     """GPU and shape as one line of text; what differs between points is listed or given as a range."""
     if not points:
         return "no points"
+    if points[0].kind is AttentionWorkload:
+        return " · ".join(_attention_setting(points))
+    kind = points[0].kind.model_fields
+    dtype = [_listed(points, "dtype")] if "dtype" in kind else []
+    fields = [field for field in kind if field not in ("dtype", axis.field)]
+    shape = [f"{field.removesuffix('_bytes').replace('_', ' ')} {_range(points, field)}" for field in fields]
+    return " · ".join([_listed(points, "gpu"), *dtype, *shape])
+
+
+def _attention_setting(points: Sequence[PointResult]) -> list[str]:
     parts = [
         _listed(points, "gpu"),
         f"{_listed(points, 'pass_')} {_listed(points, 'dtype')}",
@@ -322,7 +333,7 @@ def _setting(points: Sequence[PointResult]) -> str:
     parts.append(" and ".join(sorted({"causal" if point.causal else "not causal" for point in points})))
     if any(point.seqlen_q != point.seqlen_k for point in points):
         parts.append(f"query length {_range(points, 'seqlen_q')}")
-    return " · ".join(parts)
+    return parts
 
 
 def _listed(points: Sequence[PointResult], field: str) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from gpusim.results import PointResult
 from gpusim.trace import Stall
 
+_ABSENT = "n/a"
 _RUN_BY_SPREADSHEETS = ("=", "+", "-", "@", "\t", "\r")
 _NEEDS_QUOTES = frozenset(',"\r\n')
 
@@ -44,7 +45,8 @@ def next_run_dir(root: Path, name: str) -> Path:
 def results_csv(points: Sequence[PointResult]) -> str:
     """One row a point, in the order of PointResult's fields; stalls become columns, kernels are left to the JSON.
 
-    Floats keep every digit. Text that a spreadsheet would run as a formula gets a leading apostrophe.
+    What a point does not have is "n/a", so that no cell is blank. Floats keep every digit. Text that a spreadsheet
+    would run as a formula gets a leading apostrophe.
     """
     rows = [_columns(), *([_cell(value) for value in _row(point)] for point in points)]
     return "".join(",".join(_quoted(cell) for cell in row) + "\n" for row in rows)
@@ -130,7 +132,7 @@ def _csv_fields() -> list[str]:
 def _cell(value: object) -> str:
     match value:
         case None:
-            return ""
+            return _ABSENT
         case bool():
             return "true" if value else "false"
         case float() | int():

@@ -1,4 +1,6 @@
-"""Latency and HBM traffic against sequence length, and errors against measured latency, as PNGs of 1,200 × 800 pixels.
+"""Latency and HBM traffic against size, and errors against measured latency, as PNGs of 1,200 × 800 pixels.
+
+Size is the sequence length of attention and what `series.axis_of` says of other workloads.
 
 Lines with small marks are simulated; hollow marks are measured. Colour and shape name the implementation, the dash (or
 the fill of a mark without a line) names the GPU or what else differs. What was not run is marked in a strip above the
@@ -15,7 +17,7 @@ from matplotlib.ticker import EngFormatter
 
 from gpusim.report import chart
 from gpusim.report.chart import Look
-from gpusim.report.series import MeasuredPoint, Series, series_of
+from gpusim.report.series import Axis, MeasuredPoint, Series, axis_of, series_of
 from gpusim.results import PointResult
 
 _ERROR_LIMIT_PCT, _ERROR_EDGE_PCT = 100, 109  # room for the arrows of what lies beyond
@@ -27,7 +29,7 @@ def latency_png(
     measured: Sequence[MeasuredPoint],
     errors: Mapping[str, tuple[float, int]],
 ) -> bytes:
-    """Latency in ms against sequence length, both logarithmic, as a PNG.
+    """Latency in ms against size, both logarithmic, as a PNG.
 
     `errors` maps names from `series_names` to (mean |error| in percent, number of measurements).
     """
@@ -40,9 +42,9 @@ def traffic_png(
     *,
     compulsory: Mapping[int, int] | None = None,
 ) -> bytes:
-    """HBM bytes (read + written) against sequence length, both logarithmic, as a PNG.
+    """HBM bytes (read + written) against size, both logarithmic, as a PNG.
 
-    `compulsory` maps sequence lengths to the bytes that no schedule can avoid.
+    `compulsory` maps sizes to the bytes that no schedule can avoid.
     """
     return chart.png(lambda: traffic_figure(points, measured, compulsory=compulsory))
 
@@ -53,18 +55,18 @@ def latency_figure(
     errors: Mapping[str, tuple[float, int]],
 ) -> Figure:
     """The figure behind `latency_png`."""
-    lines = series_of(points)
+    lines, axis = series_of(points), axis_of(points)
     looks = chart.looks_of(lines, measured)
     hollow = [(point, point.latency_ms) for point in measured if point.latency_ms is not None]
-    figure, axes, strip = chart.frame("Latency against sequence length", lines)
+    figure, axes, strip = chart.frame(f"Latency against {axis.title}", lines, axis)
     entries: list[Line2D] = []
     values = [latency_ms for _, latency_ms in hollow]
     for line in lines:
-        found = [(point.seqlen_k, point.latency_ms) for point in line.points if point.latency_ms is not None]
+        found = [(axis.value(point), point.latency_ms) for point in line.points if point.latency_ms is not None]
         entries += _draw_line(axes, looks[line.name], found, label=_with_error(line.name, errors))
-        values += _draw_band(axes, looks[line.name], line) + [latency_ms for _, latency_ms in found]
-    entries += _draw_marks(axes, strip, lines, looks=looks, hollow=hollow)
-    _length_axis(axes, lines, [point.seqlen for point, _ in hollow])
+        values += _draw_band(axes, looks[line.name], line, axis) + [latency_ms for _, latency_ms in found]
+    entries += _draw_marks(axes, strip, lines, axis, looks=looks, hollow=hollow)
+    _size_axis(axes, lines, axis, [point.place for point, _ in hollow])
     chart.value_axis(axes, values, label="latency, ms", text=lambda latency_ms: f"{latency_ms:,.12g}")
     chart.legend(figure, entries, num_series=len(looks))
     return figure
@@ -77,23 +79,23 @@ def traffic_figure(
     compulsory: Mapping[int, int] | None = None,
 ) -> Figure:
     """The figure behind `traffic_png`."""
-    lines = series_of(points)
+    lines, axis = series_of(points), axis_of(points)
     looks = chart.looks_of(lines, measured)
     hollow = [(point, point.hbm_bytes) for point in measured if point.hbm_bytes]
     floor = sorted((compulsory or {}).items())
-    figure, axes, strip = chart.frame("HBM traffic against sequence length", lines)
+    figure, axes, strip = chart.frame(f"HBM traffic against {axis.title}", lines, axis)
     entries: list[Line2D] = []
     values = [size for _, size in hollow] + [float(size) for _, size in floor]
     zeros: list[tuple[int, Look]] = []
     for line in lines:
-        found = _hbm_bytes(line)
+        found = _hbm_bytes(line, axis)
         above_zero = [(length, float(size)) for length, size in found if size]
         entries += _draw_line(axes, looks[line.name], above_zero, label=line.name)
         values += [size for _, size in above_zero]
         zeros += [(length, looks[line.name]) for length, size in found if not size]
     entries += _draw_compulsory(axes, floor) + _draw_zeros(axes, zeros)
-    entries += _draw_marks(axes, strip, lines, looks=looks, hollow=hollow)
-    _length_axis(axes, lines, [point.seqlen for point, _ in hollow] + [length for length, _ in floor])
+    entries += _draw_marks(axes, strip, lines, axis, looks=looks, hollow=hollow)
+    _size_axis(axes, lines, axis, [point.place for point, _ in hollow] + [place for place, _ in floor])
     chart.value_axis(axes, values, label="HBM bytes, read + written", text=EngFormatter(unit="B"))
     chart.legend(figure, entries, num_series=len(looks))
     return figure
@@ -203,10 +205,10 @@ def _draw_line(axes: Axes, look: Look, found: Sequence[tuple[int, float]], *, la
     return [chart.draw_line(axes, look, lengths=lengths, values=values, label=label)]
 
 
-def _draw_band(axes: Axes, look: Look, line: Series) -> list[float]:
+def _draw_band(axes: Axes, look: Look, line: Series, axis: Axis) -> list[float]:
     """Tints the error band of a series where it has one, and returns the band's edges in ms."""
     band = [
-        (point.seqlen_k, point.latency_lo_ms, point.latency_hi_ms)
+        (axis.value(point), point.latency_lo_ms, point.latency_hi_ms)
         for point in line.points
         if point.latency_lo_ms is not None and point.latency_hi_ms is not None
     ]
@@ -240,18 +242,19 @@ def _draw_marks(
     axes: Axes,
     strip: Axes | None,
     lines: Sequence[Series],
+    axis: Axis,
     *,
     looks: Mapping[str, Look],
     hollow: Sequence[tuple[MeasuredPoint, float]],
 ) -> list[Line2D]:
     simulated = {line.name for line in lines}
     measured = chart.draw_measured(axes, looks, hollow, simulated=simulated)
-    return measured + chart.draw_not_run(strip, lines, looks)
+    return measured + chart.draw_not_run(strip, lines, looks, axis)
 
 
-def _hbm_bytes(line: Series) -> list[tuple[int, int]]:
+def _hbm_bytes(line: Series, axis: Axis) -> list[tuple[int, int]]:
     return [
-        (point.seqlen_k, point.hbm_read_bytes + point.hbm_write_bytes)
+        (axis.value(point), point.hbm_read_bytes + point.hbm_write_bytes)
         for point in line.points
         if point.hbm_read_bytes is not None and point.hbm_write_bytes is not None
     ]
@@ -264,8 +267,8 @@ def _with_error(name: str, errors: Mapping[str, tuple[float, int]]) -> str:
     return f"{name}: not measured" if errors else name
 
 
-def _length_axis(axes: Axes, lines: Sequence[Series], others: Sequence[int]) -> None:
+def _size_axis(axes: Axes, lines: Sequence[Series], axis: Axis, others: Sequence[int]) -> None:
     points = [point for line in lines for point in line.points]
     is_square = all(point.seqlen_q == point.seqlen_k for point in points)
-    label = "sequence length N, tokens" if is_square else "K/V sequence length, tokens"
-    chart.length_axis(axes, [point.seqlen_k for point in points] + list(others), label=label)
+    label = axis.label if axis.field != "seqlen_k" or is_square else "K/V sequence length, tokens"
+    chart.length_axis(axes, [axis.value(point) for point in points] + list(others), label=label)

@@ -15,9 +15,10 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from gpusim.report.series import series_names
+from gpusim.report.series import Axis, axis_of, series_names
 from gpusim.results import PointResult, Status
 from gpusim.units import GIB, KIB, MIB
+from gpusim.workloads import AttentionWorkload, ChaseWorkload, GemmWorkload
 
 _SECONDS_FROM_MS = 10_000.0
 _MICROSECONDS_BELOW_MS = 0.1
@@ -32,9 +33,20 @@ _ABSENT = "-"
 _FULL_WIDTH = 100
 _ERROR_HEADINGS = ("kernel", "case", "n", "|error| %", "bias %", "worst %", "roofline %", "role")
 _LEAST_WIDTH = 8
-_RATE_UNITS = {"TFLOP/s": 1.0, "GFLOP/s": 1e3, "MFLOP/s": 1e6}  # of each in one TFLOP/s
+_FLOP_UNITS = {"TFLOP/s": 1.0, "GFLOP/s": 1e3, "MFLOP/s": 1e6}  # of each in one TFLOP/s
+_GB_PER_S, _NS_PER_HOP = "GB/s", "ns/hop"
 _LEAST_PLAIN = 1e-3  # smaller numbers are written as 3.1e-04
 _WORDS = ("implementation", "bottleneck")
+_SIZE = "size"
+_HEADINGS = {
+    "seqlen_k": "N",
+    **dict.fromkeys(("m", "n", "k"), "M×N×K"),
+    **dict.fromkeys(("rows", "cols"), "rows×cols"),
+    "footprint_bytes": "footprint",
+    "part_bytes": "part",
+    "threads_per_cta": "threads/CTA",
+    "ctas_per_sm": "CTAs/SM",
+}
 _LEFT_OUT_FIRST = {"rate": "whole words", "bound": "whole words", "bottleneck": "folded", "HBM": "folded"}
 
 
@@ -42,17 +54,14 @@ _LEFT_OUT_FIRST = {"rate": "whole words", "bound": "whole words", "bottleneck": 
 class SeriesError:
     """Errors of the simulation over one series of measurements, in percent of the measured latency.
 
-    `n` counts the measurements. `bias_pct` is the mean of the signed errors, `roofline_mape_pct` the mean |error| that
-    a plain roofline makes on the same rows. `role` is "fitted" or "held_out".
+    `case` says in words what its measurements share; `n` counts them. `bias_pct` is the mean of the signed errors,
+    `roofline_mape_pct` the mean |error| that a plain roofline makes on the same rows. `role` is "fitted" or "held_out".
     """
 
     file: str
     gpu: str
     kernel: str
-    pass_: str
-    dtype: str
-    head_dim: int
-    causal: bool
+    case: str
     n: int
     mape_pct: float
     bias_pct: float
@@ -62,33 +71,37 @@ class SeriesError:
 
 
 def points_table(points: Sequence[PointResult], measured_ms: Mapping[int, float], *, width: int = 100) -> Table:
-    """One row a point, in the given order; `measured_ms` maps positions in `points` to measured latencies in ms.
+    """One row a point, all of one kind and in the given order.
 
+    `measured_ms` maps positions in `points` to measured latencies in ms.
     `width` is that of the terminal in characters. Columns for measurements are there when a point has one; in a narrow
     terminal columns stand closer, and first the rate, then the bound is left out.
     """
-    rate_unit = _rate_unit(points)
+    rate_unit, axis = _rate_unit(points), axis_of(points)
     rows = [
-        _point_cells(point, name, measured_ms.get(index), rate_unit)
+        _point_cells(point, name, measured_ms.get(index), rate_unit, axis)
         for index, (point, name) in enumerate(zip(points, series_names(points), strict=True))
     ]
-    headings = ["implementation", "N", "latency", "measured", "error %", "rate", "HBM", "bound", "bottleneck"]
+    headings = ["implementation", _SIZE, "latency", "measured", "error %", "rate", "HBM", "bound", "bottleneck"]
     if not any(index in measured_ms for index in range(len(points))):
         headings = [heading for heading in headings if heading not in ("measured", "error %")]
-    columns = {heading: [Text(rate_unit if heading == "rate" else heading)] for heading in headings}
+    shown = {"rate": rate_unit, _SIZE: _size_heading(axis)}
+    columns = {heading: [Text(shown.get(heading, heading))] for heading in headings}
     for heading, column in columns.items():
         column += [row[heading] for row in rows]
     return _points_table({heading: max(map(len, column)) for heading, column in columns.items()}, columns, width)
 
 
 def refusal_lines(points: Sequence[PointResult]) -> list[str]:
-    """Why points have no latency and what would change that; lengths with one and the same answer share a line."""
-    lengths: dict[tuple[str, Status, str, str], list[int]] = {}
+    """Why points have no latency and what would change that; sizes with one and the same answer share a line."""
+    axis = axis_of(points)
+    sizes: dict[tuple[str, Status, str, str], list[str]] = {}
     for point, name in zip(points, series_names(points), strict=True):
         if point.status != "ok":
             key = (name, point.status, point.reason or "no reason given", point.fix or "")
-            lengths.setdefault(key, []).append(point.seqlen_k)
-    return [_refusal_line(*key, found) for key, found in lengths.items()]
+            size = f"{axis.value(point):,}" if axis.field == "seqlen_k" else _size(point, axis)
+            sizes.setdefault(key, []).append(size)
+    return [_refusal_line(*key, _size_heading(axis), found) for key, found in sizes.items()]
 
 
 def errors_table(rows: Sequence[SeriesError], *, width: int = 100) -> Group:
@@ -172,16 +185,18 @@ def _folded(name_width: int, words_width: int, *, spare: int) -> tuple[int, int]
     return max(spare - words_width, _LEAST_WIDTH), words_width
 
 
-def _point_cells(point: PointResult, name: str, measured_ms: float | None, rate_unit: str) -> dict[str, Text]:
+def _point_cells(
+    point: PointResult, name: str, measured_ms: float | None, rate_unit: str, axis: Axis
+) -> dict[str, Text]:
     latency_ms = point.latency_ms
     scale_ms = measured_ms if latency_ms is None else latency_ms
     return {
         "implementation": Text(name),
-        "N": Text(_length(point)),
+        _SIZE: Text(_size(point, axis)),
         "latency": Text(_time(latency_ms, scale_ms)) if point.status == "ok" else _status(point.status),
         "measured": Text(_time(measured_ms, scale_ms)),
         "error %": Text(_error(latency_ms, measured_ms)),
-        "rate": Text(_ABSENT if point.tflops is None else _plain(point.tflops * _RATE_UNITS[rate_unit])),
+        "rate": Text(_rate(point, rate_unit)),
         "HBM": Text(_hbm(point)),
         "bound": Text(_time(point.bound_ms, scale_ms)),
         "bottleneck": Text(point.bottleneck or _ABSENT),
@@ -189,16 +204,25 @@ def _point_cells(point: PointResult, name: str, measured_ms: float | None, rate_
 
 
 def _rate_unit(points: Sequence[PointResult]) -> str:
-    """The largest unit in which the fastest point is at least 0.1."""
+    """The largest unit in which the fastest point is at least 0.1; bytes or hops where nothing is computed."""
+    kind = points[0].kind if points else AttentionWorkload
+    if kind is ChaseWorkload:
+        return _NS_PER_HOP
+    if kind not in (AttentionWorkload, GemmWorkload):
+        return _GB_PER_S
     fastest = max((point.tflops for point in points if point.tflops), default=1.0)
-    return next((unit for unit, scale in _RATE_UNITS.items() if fastest * scale >= 0.1), "MFLOP/s")
+    return next((unit for unit, scale in _FLOP_UNITS.items() if fastest * scale >= 0.1), "MFLOP/s")
+
+
+def _rate(point: PointResult, unit: str) -> str:
+    value = {_NS_PER_HOP: point.latency_per_hop_ns, _GB_PER_S: point.gb_per_s}.get(unit, point.tflops)
+    return _ABSENT if value is None else _plain(value * _FLOP_UNITS.get(unit, 1.0))
 
 
 def _error_cells(row: SeriesError) -> list[Text]:
-    causal = " causal" if row.causal else ""
     return [
         Text(f"  {row.kernel}"),
-        Text(f"{row.pass_} {row.dtype} d={row.head_dim}{causal}"),
+        Text(row.case),
         Text(f"{row.n:,}"),
         Text(f"{row.mape_pct:.1f}", style="bold"),
         Text(f"{row.bias_pct:+.1f}"),
@@ -208,15 +232,29 @@ def _error_cells(row: SeriesError) -> list[Text]:
     ]
 
 
-def _refusal_line(name: str, status: Status, reason: str, fix: str, lengths: Sequence[int]) -> str:
-    where = ", ".join(f"{length:,}" for length in dict.fromkeys(lengths))
-    return f"{name}, N = {where}: {_STATUS_TEXT[status]}: {reason}" + (f"; {fix}" if fix else "")
+def _refusal_line(name: str, status: Status, reason: str, fix: str, heading: str, sizes: Sequence[str]) -> str:
+    where = ", ".join(dict.fromkeys(sizes))
+    return f"{name}, {heading} = {where}: {_STATUS_TEXT[status]}: {reason}" + (f"; {fix}" if fix else "")
 
 
-def _length(point: PointResult) -> str:
-    if point.seqlen_q == point.seqlen_k:
-        return f"{point.seqlen_k:,}"
-    return f"{point.seqlen_q:,}×{point.seqlen_k:,}"
+def _size_heading(axis: Axis) -> str:
+    return _HEADINGS.get(axis.field, axis.field)
+
+
+def _size(point: PointResult, axis: Axis) -> str:
+    """The point's place on the axis, with the other sides of its shape."""
+    match axis.field:
+        case "seqlen_k" if point.seqlen_q != point.seqlen_k:
+            sides = [point.seqlen_q, point.seqlen_k]
+        case "m" | "n" | "k":
+            sides = [point.m, point.n, point.k]
+        case "rows" | "cols":
+            sides = [point.rows, point.cols]
+        case "footprint_bytes" | "part_bytes":
+            return human_bytes(axis.value(point))
+        case _:
+            sides = [axis.value(point)]
+    return "×".join(f"{side:,}" for side in sides)
 
 
 def _status(status: Status) -> Text:

@@ -1,9 +1,42 @@
-"""Matrix-multiply kernels: one CTA an output tile, or one operand stationary in shared memory."""
+"""Matrix-multiply kernels: one CTA an output tile, or one operand stationary in shared memory.
 
+`build` is the schedule of a single product. Splitting a long inner dimension over CTAs is not modelled.
+"""
+
+from collections.abc import Mapping
 from typing import Literal
 
-from gpusim.taskgraph import Fill, Kernel, KernelBuilder, KernelCost, MatMul, Tensor
+from gpusim.schedules.kernel_choices import GemmChoices
+from gpusim.taskgraph import Fill, Kernel, KernelBuilder, KernelCost, MatMul, Role, TaskGraph, Tensor
 from gpusim.taskgraph.tensors import ceil_div
+from gpusim.workloads import GemmWorkload
+
+WARP_ROWS = 64  # rows of an output tile that a warp, or a warpgroup of wgmma, computes; CUTLASS' usual warp tile
+
+
+def build(workload: GemmWorkload, choices: GemmChoices, costs: Mapping[str, KernelCost]) -> TaskGraph:
+    """C = A B in one kernel; `costs` may hold its constants under "gemm"."""
+    m, n, k = workload.m, workload.n, workload.k
+    tile_m, tile_n, tile_k = choices.tile_m, choices.tile_n, choices.tile_k
+    a = Tensor("A", workload.batch, m, k, workload.dtype, Role.INPUT, tile_m, tile_k)
+    b = Tensor("B", workload.batch, k, n, workload.dtype, Role.INPUT, tile_k, tile_n)
+    c = Tensor("C", workload.batch, m, n, workload.dtype, Role.OUTPUT, tile_m, tile_n)
+    kernel = tiled_gemm(
+        "gemm",
+        a,
+        b,
+        c,
+        tile_rows=tile_m,
+        tile_cols=tile_n,
+        step=tile_k,
+        transpose_b=False,
+        warps=choices.warps,
+        stages=choices.stages,
+        cost=costs.get("gemm"),
+        ctas_per_sm=choices.ctas_per_sm,
+        warp_cols=choices.warp_cols,
+    )
+    return TaskGraph((kernel,))
 
 
 def tiled_gemm(
@@ -21,10 +54,11 @@ def tiled_gemm(
     stages: int,
     cost: KernelCost | None,
     ctas_per_sm: int | None,
+    warp_cols: int = WARP_ROWS,
 ) -> Kernel:
     """out = scale · a · b (or a · bᵀ): a grid of tile_rows × tile_cols output tiles, a loop over the inner dimension.
 
-    The loop advances by `step` columns of `a`. Tiles are whole tiles of the tensors.
+    The loop advances by `step` columns of `a`. Tiles are whole tiles of the tensors; a warp computes 64 × `warp_cols`.
     """
     cta = KernelBuilder(
         name,
@@ -40,13 +74,15 @@ def tiled_gemm(
     a_buffer = cta.buffer("A", tile_rows, step, stages=stages)
     b_buffer = cta.buffer("B", b_rows, b_cols, stages=stages)
     sums = cta.accumulator("C", tile_rows, tile_cols)
+    warp_tile = (WARP_ROWS, warp_cols)
     if steps > 1:
         cta.do("C = 0", Fill(sums, 0.0))
     with cta.loop("k", steps):
         cta.load(a.tile(row="m", col="k", **a_shape), a_buffer)
         row, col = ("n", "k") if transpose_b else ("k", "n")
         cta.load(b.tile(row=row, col=col, **b_shape), b_buffer)
-        cta.do("C += A B", MatMul(a_buffer, b_buffer, sums, transpose_b, accumulate=steps > 1, scale=scale))
+        product = MatMul(a_buffer, b_buffer, sums, transpose_b, steps > 1, scale, warp_tile)
+        cta.do("C += A B", product)
     cta.store(
         sums,
         out.tile(row="m", col="n", row_tiles=tile_rows // out.tile_rows, col_tiles=tile_cols // out.tile_cols),

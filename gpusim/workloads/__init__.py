@@ -4,6 +4,8 @@ Holds shapes, ideal FLOPs, compulsory bytes and the conditions of a measurement.
 hardware. Start with `attention.py`; `kernels.py` has what a machine is measured with.
 """
 
+from typing import get_args
+
 from gpusim.workloads.attention import AttentionWorkload, Pass
 from gpusim.workloads.conditions import Cache, Conditions, Timing
 from gpusim.workloads.kernels import (
@@ -15,6 +17,7 @@ from gpusim.workloads.kernels import (
 )
 
 Workload = AttentionWorkload | GemmWorkload | RowsWorkload | StreamWorkload | ChaseWorkload | CacheReadWorkload
+WORKLOADS: tuple[type[Workload], ...] = get_args(Workload)
 
 
 def compulsory_bytes(workload: Workload) -> int:
@@ -22,13 +25,8 @@ def compulsory_bytes(workload: Workload) -> int:
     return workload.input_bytes + workload.output_bytes
 
 
-def size_of(workload: Workload) -> int:
-    """What a sweep of this kind of workload is drawn against: its field `size_field`."""
-    size: int = getattr(workload, workload.size_field)
-    return size
-
-
 __all__ = [
+    "WORKLOADS",
     "AttentionWorkload",
     "Cache",
     "CacheReadWorkload",
@@ -41,5 +39,4 @@ __all__ = [
     "Timing",
     "Workload",
     "compulsory_bytes",
-    "size_of",
 ]

@@ -21,6 +21,7 @@ class AttentionWorkload(BaseModel):
     """
 
     model_config = STRICT
+    title: ClassVar[str] = "attention"
     size_field: ClassVar[str] = "seqlen_k"
 
     batch: PositiveWhole

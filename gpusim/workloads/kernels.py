@@ -1,12 +1,12 @@
 """Single kernels to measure a machine with: matrix products, passes over rows, streams, and reads of a small set.
 
-They tell whether the machine is right before attention is asked of it. `size_field` names the field that a sweep is
-drawn against.
+They tell whether the machine is right before attention is asked of it. `title` says in words what a kind of workload
+is; `size_field` names the field that a sweep is drawn against.
 """
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, model_validator
 
 from gpusim.dtypes import DType
 from gpusim.strict_yaml import STRICT, PositiveWhole
@@ -19,6 +19,7 @@ class GemmWorkload(BaseModel):
     """C = A · B for `batch` matrices: A is m × k, B is k × n, C is m × n; sizes are counts."""
 
     model_config = STRICT
+    title: ClassVar[str] = "a matrix product"
     size_field: ClassVar[str] = "m"
     exps: ClassVar[int] = 0
 
@@ -48,6 +49,7 @@ class RowsWorkload(BaseModel):
     """A pass that reads a matrix of rows × cols numbers and writes one like it: softmax, copy, add, …"""
 
     model_config = STRICT
+    title: ClassVar[str] = "a pass over rows"
     size_field: ClassVar[str] = "cols"
     flops: ClassVar[int] = 0
     exps: ClassVar[int] = 0
@@ -75,6 +77,7 @@ class StreamWorkload(BaseModel):
     """
 
     model_config = STRICT
+    title: ClassVar[str] = "a stream"
     size_field: ClassVar[str] = "elements"
     dtype: ClassVar[DType] = DType.FP32
     flops: ClassVar[int] = 0
@@ -85,6 +88,12 @@ class StreamWorkload(BaseModel):
     stores: int = Field(ge=0, le=1)
     threads_per_cta: PositiveWhole = 1024
     ctas_per_sm: PositiveWhole = 2
+
+    @model_validator(mode="after")
+    def _moves_something(self) -> Self:
+        if self.loads + self.stores == 0:
+            raise ValueError("loads = 0 and stores = 0 move nothing; raise one of them")
+        return self
 
     @property
     def input_bytes(self) -> int:
@@ -104,6 +113,7 @@ class ChaseWorkload(BaseModel):
     """
 
     model_config = STRICT
+    title: ClassVar[str] = "a pointer chase"
     size_field: ClassVar[str] = "footprint_bytes"
     dtype: ClassVar[DType] = DType.FP32
     flops: ClassVar[int] = 0
@@ -127,6 +137,7 @@ class CacheReadWorkload(BaseModel):
     """
 
     model_config = STRICT
+    title: ClassVar[str] = "reads of a cache"
     size_field: ClassVar[str] = "footprint_bytes"
     dtype: ClassVar[DType] = DType.FP32
     flops: ClassVar[int] = 0

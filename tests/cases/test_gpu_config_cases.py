@@ -87,14 +87,14 @@ def test_E07_placeholders_and_missing_keys_are_reported_at_once(tmp_path: Path) 
     """Each with its key, and the type and unit that belong there."""
     text = (Path(__file__).parents[2] / "configs" / "h100_sxm5_80gb.yaml").read_text()
     text = text.replace("  clock_hz: 1.98e9", "  clock_hz: X").replace("  smem_bytes: 233472", "  smem_bytes: X")
-    text = text.replace("  fp32_lanes: 128\n", "").replace("    latency_ns: 193\n", "")
+    text = text.replace("  fp32_lanes: 128\n", "").replace("    near_latency_ns: 151\n", "")
     findings = {finding.field: finding for finding in lint_gpu(write(tmp_path, text))}
     assert {"error"} == {finding.severity for finding in findings.values()}
     assert {
         "sm.clock_hz": "got 'X', expected a number in Hz greater than 0",
         "sm.smem_bytes": "got 'X', expected a whole number in bytes greater than 0",
         "sm.fp32_lanes": "missing, expected a whole number greater than 0",
-        "memory.l2.latency_ns": "missing, expected a number in ns greater than 0 or null",
+        "memory.l2.near_latency_ns": "missing, expected a number in ns greater than 0 or null",
     } == {field: finding.message.split(" (line")[0] for field, finding in findings.items()}
 
 

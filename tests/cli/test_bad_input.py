@@ -194,3 +194,37 @@ def test_a_folder_nobody_may_write_in_is_refused(command) -> None:
     (problem,) = done.problems
     assert 2 == done.code
     assert problem.startswith("/proc/gpusim: cannot be written: ")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--workload", "m"), "--workload: got 'm', expected FIELD=VALUE, e.g. m=4096"),
+        (("--workload", "m=1", "--workload", "m=2"), "--workload: m is given twice; keep one"),
+        (("--batch", "2", "--workload", "batch=2"), "--workload: batch is given twice; keep one"),
+        (("--workload", "m=yes"), "--workload m: line 1: got yes, which YAML readers disagree on"),
+        (
+            ("--workload", "m=4", "--workload", "n=4"),
+            "command line: k: missing, expected a whole number greater than 0",
+        ),
+        (
+            ("--workload", "m=4", "--workload", "n=4", "--workload", "k=4", "--heads", "2"),
+            "command line: workload.heads: unknown key; known are batch, m, n, k, dtype",
+        ),
+    ],
+)
+def test_a_bad_workload_field_is_one_problem(command, options: tuple[str, ...], said: str) -> None:
+    """No such pair, given twice, not readable, missing, or of another kind of workload."""
+    done = command("run", "--gpu", "a100_sxm4_40gb", "--schedule", "torch_matmul", *options)
+    (problem,) = done.problems
+    assert 2 == done.code
+    assert problem.startswith(said)
+
+
+def test_attention_and_a_product_are_not_one_point(command) -> None:
+    """The message says which schedule takes what; neither kind's options are missed."""
+    done = command(
+        "run", *("--gpu", "a100_sxm4_40gb"), *("--schedule", "flash2"), *("--schedule", "torch_matmul"), "--seqlen", "8"
+    )
+    assert 2 == done.code
+    assert "flash2: attention (batch, heads, seqlen, head_dim); torch_matmul: a matrix product (m, n, k)" in done.err

@@ -21,7 +21,10 @@ POINT_KEYS = """
     hbm_write_bytes smem_read_bytes smem_write_bytes extra_memory_bytes peak_memory_bytes flops executed_flops tile_q
     tile_kv stages warps accumulators smem_bytes_per_cta registers_per_thread ctas ctas_per_sm waves bound_ms bottleneck
     stalls mode sampled_error kernels"""
-ADDED_KEYS = {"stack", "ceiling_ms", "roofline_ms"}
+ADDED_KEYS = {"stack", "ceiling_ms", "roofline_ms", "operand_gb_per_s", "latency_per_hop_ns"}
+KERNEL_KEYS = """
+    m n k rows cols elements loads stores threads_per_cta footprint_bytes part_bytes hops rounds tile_m tile_n tile_k"""
+PRODUCT = ("run", "--gpu", "a100_sxm4_40gb", "--schedule", "torch_matmul", "--workload", "m=256", "--workload", "n=128")
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
@@ -63,7 +66,7 @@ def test_the_json_document_has_the_keys_of_the_contract(command) -> None:
     assert {"gpusim", "scenario", "points", "out"} == set(document)
     assert "here" == document["out"]
     for point in document["points"]:
-        assert {*POINT_KEYS.split(), *ADDED_KEYS} == set(point)
+        assert {*POINT_KEYS.split(), *ADDED_KEYS, *KERNEL_KEYS.split()} == set(point)
 
 
 def test_a_run_leaves_whole_files_in_a_new_numbered_folder(command, tmp_path: Path) -> None:
@@ -185,3 +188,51 @@ def test_the_command_line_starts_without_heavy_libraries(module: str) -> None:
     program = f"import {module}, sys; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert set() == set(done.stdout.split()) & {"matplotlib", "joblib", "numpy", "torch"}
+
+
+def test_a_matrix_product_is_run_like_attention(command, tmp_path: Path) -> None:
+    """No sequence length is asked for; values are read as those of a scenario, so a list is a sweep."""
+    done = command(*PRODUCT, "--workload", "k=[64, 128]", "--workload", "cache=warm", "--json", "--out", "here")
+    assert (0, "") == (done.code, done.err)
+    points = done.document["points"]
+    assert [(256, 128, 64, "warm"), (256, 128, 128, "warm")] == [
+        (point["m"], point["n"], point["k"], point["cache"]) for point in points
+    ]
+    assert [2 * 256 * 128 * k for k in (64, 128)] == [point["flops"] for point in points]
+    assert {*FILES} == {path.name for path in (tmp_path / "here").iterdir()}
+
+
+def test_no_cell_of_a_result_is_blank(command, tmp_path: Path) -> None:
+    """What a product does not have is n/a in the table and null in JSON."""
+    done = command(*PRODUCT, "--workload", "k=64", "--json", "--out", "here")
+    (row,) = csv.DictReader((tmp_path / "here" / "results.csv").read_text().splitlines())
+    assert "" not in row.values()
+    assert ("n/a", None) == (row["head_dim"], done.document["points"][0]["head_dim"])
+
+
+@pytest.mark.parametrize(
+    ("schedule", "workload", "words"),
+    [
+        ("torch_matmul", ("m=256", "n=128", "k=64"), ("M×N×K", "256×128×64", "TFLOP/s")),
+        ("torch_softmax", ("rows=300", "cols=2048"), ("rows×cols", "300×2,048", "GB/s")),
+        ("stream", ("elements=100000", "loads=1", "stores=1"), ("elements", "100,000", "GB/s")),
+        ("pointer_chase", ("footprint_bytes=1048576", "hops=64"), ("footprint", "1.00 MiB", "ns/hop")),
+        ("cache_read", ("footprint_bytes=1048576", "part_bytes=65536"), ("footprint", "1.00 MiB", "GB/s")),
+    ],
+)
+def test_the_table_speaks_of_what_was_computed(
+    command, schedule: str, workload: tuple[str, ...], words: tuple[str, ...]
+) -> None:
+    """Size and rate by kind of workload."""
+    fields = [part for field in workload for part in ("--workload", field)]
+    done = command("run", "--gpu", "a100_sxm4_40gb", "--schedule", schedule, *fields)
+    assert 0 == done.code
+    assert [] == [word for word in words if word not in done.out]
+
+
+def test_attention_takes_workload_fields_too(command) -> None:
+    """causal=true beside the options of old; seqlen and head_dim may stand there as well."""
+    options = ("--workload", "causal=true", "--workload", "seqlen=128", "--workload", "head_dim=64")
+    done = command("run", "--gpu", "a100_sxm4_40gb", "--schedule", "pytorch_naive", *options, "--json")
+    (point,) = done.document["points"]
+    assert (True, 128, 64, 1, 1) == tuple(point[key] for key in ("causal", "seqlen_q", "head_dim", "batch", "heads"))

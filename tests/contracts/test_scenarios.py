@@ -9,9 +9,10 @@ from gpusim.measured import measured_names
 from gpusim.point import Point, run_point
 from gpusim.results import PointResult
 from gpusim.scenario import Scenario, load_scenario
+from gpusim.workloads import AttentionWorkload, compulsory_bytes
 
 NAMES = sorted(path.stem for path in scenarios_dir().glob("*.yaml"))
-LARGEST_SEQLEN = 512  # longer points are the same code with more tiles
+LARGEST_SEQLEN, LARGEST_BYTES = 512, 80_000_000  # longer points are the same code with more tiles
 CANVAS_STATUS = ["ok", "ok", "ok", "ok", "refused"]
 
 
@@ -23,7 +24,10 @@ def scenario(name: str) -> Scenario:
 
 def small(point: Point) -> bool:
     """Whether a point is quick to simulate."""
-    return max(point.workload.seqlen_q, point.workload.seqlen_k) <= LARGEST_SEQLEN
+    workload = point.workload
+    if isinstance(workload, AttentionWorkload):
+        return max(workload.seqlen_q, workload.seqlen_k) <= LARGEST_SEQLEN
+    return compulsory_bytes(workload) <= LARGEST_BYTES
 
 
 @cache
@@ -59,7 +63,7 @@ def test_the_measured_files_it_draws_are_shipped(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_its_small_points_run(name: str) -> None:
-    """Every point up to N = 512 has an answer, at least one of them a time, none an error."""
+    """Every point up to N = 512 or 80 MB has an answer, at least one of them a time, none an error."""
     answers = results(name)
     assert "ok" in {answer.status for answer in answers}
     assert {answer.status for answer in answers} <= {"ok", "refused", "out_of_memory", "unsupported"}

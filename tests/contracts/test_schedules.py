@@ -1,16 +1,20 @@
-"""What holds for every schedule; a new one is tested by standing in the dictionary."""
+"""What holds for every schedule of attention; a new one is tested by standing in the dictionary."""
 
 import random
 
+import kernel_shapes
 import numpy as np
 import pytest
 
 from gpusim.analytic import footprint, graph_operand_bytes, kernel_work
+from gpusim.implementations import parse_request, plan
 from gpusim.numeric import attention_reference, execute, inputs_for
 from gpusim.schedules import SCHEDULES
+from gpusim.specs import load_gpu
 from gpusim.taskgraph import Role, TaskGraph, check_graph
 from gpusim.workloads import AttentionWorkload
 
+A100 = load_gpu("a100_sxm4_80gb")
 SHAPES = {
     "one tile": AttentionWorkload(batch=1, heads=1, seqlen_q=4, seqlen_k=4, head_dim=4),
     "ragged": AttentionWorkload(batch=2, heads=2, seqlen_q=13, seqlen_k=10, head_dim=4),
@@ -19,7 +23,8 @@ SHAPES = {
     "wide V": AttentionWorkload(batch=1, heads=2, seqlen_q=8, seqlen_k=8, head_dim=4, head_dim_v=12),
     "log-sum-exp": AttentionWorkload(batch=1, heads=2, seqlen_q=9, seqlen_k=9, head_dim=4, save_lse=True),
 }
-ALL = [(name, shape) for name in SCHEDULES for shape in SHAPES]
+ATTENTION = [name for name, schedule in SCHEDULES.items() if schedule.workload is AttentionWorkload]
+ALL = [(name, shape) for name in ATTENTION for shape in SHAPES]
 
 
 def build(name: str, shape: str, **choices: object) -> TaskGraph:
@@ -83,10 +88,23 @@ def test_its_memory_is_inputs_outputs_and_the_extra(name: str, shape: str) -> No
     assert workload.input_bytes + plain_output == memory.peak_bytes - memory.extra_bytes
 
 
+@pytest.mark.parametrize(("name", "shape"), kernel_shapes.CASES)
+def test_single_kernels_are_legal_and_move_what_is_compulsory(name: str, shape: str) -> None:
+    """Every byte of inputs and outputs at least once; nothing but them lives in device memory."""
+    workload = kernel_shapes.SHAPES[name][shape]
+    graph = plan(parse_request(name, "test"), A100, workload).graph
+    check_graph(graph)
+    (work,) = (kernel_work(kernel) for kernel in graph.kernels)
+    assert workload.input_bytes <= work.read_bytes
+    assert workload.output_bytes <= work.write_bytes
+    assert workload.flops <= work.flops
+    assert (0, work.operand_bytes) == (footprint(graph).extra_bytes, footprint(graph).peak_bytes)
+
+
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_it_says_what_it_is_and_where_it_comes_from(name: str) -> None:
-    """One line each for `gpusim schedules`; the source names a paper."""
+    """One line each for `gpusim schedules`; the source names a paper, that of a single kernel its code."""
     schedule = SCHEDULES[name]
     assert name == schedule.name
-    assert "arXiv" in schedule.source
+    assert "arXiv" in schedule.source if name in ATTENTION else "/" in schedule.source
     assert 0 < len(schedule.summary.splitlines()) < 2

@@ -6,7 +6,7 @@ import pytest
 
 from gpusim.dtypes import DType
 from gpusim.implementations import parse_request, plan
-from gpusim.implementations.gemm_planner import TILES, GemmShape, GemmTile, quickest_tile
+from gpusim.implementations.gemm_planner import TILES, GemmShape, GemmTile, quickest_tile, step_of
 from gpusim.specs import GpuSpec, load_gpu
 from gpusim.taskgraph import KernelCost
 from gpusim.workloads import AttentionWorkload
@@ -74,6 +74,34 @@ def test_an_overlapped_epilogue_hides_the_main_loop(overlaps: bool, tile: tuple[
     assert GemmTile(*tile) == quickest_tile(one_sm(), cost, GemmShape(1088, 128, 1024, 1, DType.FP16))
 
 
+A100_FP32 = KernelCost(matmul_efficiency=0.95, epilogue_cycles_per_element=0.062)
+H100 = load_gpu("h100_sxm5_80gb")
+H100_FP32 = KernelCost(matmul_efficiency=0.80, epilogue_cycles_per_element=0.30)
+
+
+@pytest.mark.parametrize(
+    ("spec", "cost", "cols", "tile"),
+    [
+        (A100, A100_FP32, 1024, (128, 128)),
+        (A100, A100_FP32, 64, (128, 128)),  # nothing narrower is known
+        (A100, A100_FP32, 16, (128, 128)),
+        (H100, H100_FP32, 1024, (128, 128)),
+        (H100, H100_FP32, 64, (128, 64)),
+        (H100, H100_FP32, 32, (128, 32)),
+        (H100, H100_FP32, 16, (128, 32)),
+    ],
+)
+def test_fp32_has_tiles_of_its_own(spec: GpuSpec, cost: KernelCost, cols: int, tile: tuple[int, int]) -> None:
+    """4,096 rows in 64 heads: as narrow as the output, where the GPU has it."""
+    assert GemmTile(*tile) == quickest_tile(spec, cost, GemmShape(4096, cols, 1024, 64, DType.FP32))
+
+
+@pytest.mark.parametrize(("dtype", "step"), [(DType.FP16, 64), (DType.BF16, 64), (DType.FP32, 32)])
+def test_a_step_of_the_main_loop_is_a_line_a_row(dtype: DType, step: int) -> None:
+    """128 bytes."""
+    assert step == step_of(dtype)
+
+
 FA1 = AttentionWorkload(batch=16, heads=8, seqlen_q=1024, seqlen_k=1024, head_dim=64)
 
 
@@ -85,6 +113,35 @@ def test_a_plan_takes_the_quickest_tiles() -> None:
     efficiency = {kernel.name: kernel.cost.matmul_efficiency for kernel in made.graph.kernels}
     assert 0.947 == efficiency["qk"]
     assert pytest.approx(0.947 * (2 / 3) ** 0.5) == efficiency["pv"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "head_dim", "efficiency"),
+    [
+        (A100, 128, 0.95),
+        (A100, 64, 0.95 * 64 / 128),
+        (A100, 16, 0.95 * 16 / 128),
+        (H100, 128, 0.80),
+        (H100, 64, 0.80 * (2 / 3) ** 0.5),  # 128 · 64/192 = 42.7 of 64
+        (H100, 32, 0.80 * (25.6 / 64) ** 0.5),
+        (H100, 16, 0.80 * (25.6 / 64) ** 0.5 * 16 / 32),
+    ],
+)
+def test_fp32_lanes_compute_whole_tiles(spec: GpuSpec, head_dim: int, efficiency: float) -> None:
+    """PV of 64 columns in tiles of 128 works half for nothing, beside what flat tiles lose."""
+    asked = FA1.model_copy(update={"head_dim": head_dim, "head_dim_v": head_dim, "dtype": DType.FP32})
+    (pv,) = (k for k in plan(parse_request("pytorch_naive", "test"), spec, asked).graph.kernels if k.name == "pv")
+    assert efficiency == pytest.approx(pv.cost.matmul_efficiency)
+
+
+@pytest.mark.parametrize("spec", [A100, H100])
+@pytest.mark.parametrize("head_dim", [16, 40, 64, 128, 256])
+def test_fp32_stages_of_one_cta_fit_shared_memory(spec: GpuSpec, head_dim: int) -> None:
+    """A line of each row a stage, two stages; PV advances by 32 keys."""
+    asked = FA1.model_copy(update={"head_dim": head_dim, "head_dim_v": head_dim, "dtype": DType.FP32})
+    made = plan(parse_request("pytorch_naive", "test"), spec, asked)
+    assert (32 if head_dim % 32 == 0 else head_dim, 32) == (made.choices.qk_step, made.choices.pv_step)
+    assert {1} == {kernel.ctas_per_sm for kernel in made.graph.kernels if kernel.name in ("qk", "pv")}
 
 
 def test_a_stated_tile_wins() -> None:

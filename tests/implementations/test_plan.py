@@ -5,12 +5,13 @@ from collections.abc import Mapping
 import pytest
 
 from gpusim.errors import DoesNotFitError, InputError, ScenarioError, UnknownNameError, UnsupportedError
-from gpusim.implementations import ScheduleRequest, implementations, parse_request, plan
+from gpusim.implementations import ScheduleRequest, implementations, names_that_compute, parse_request, plan
 from gpusim.schedules import SCHEDULES, Choices
 from gpusim.specs import load_gpu
 from gpusim.taskgraph import KernelCost, MatMul
 from gpusim.workloads import AttentionWorkload
 
+ATTENTION = names_that_compute(AttentionWorkload)
 A100, H100, CANVAS = load_gpu("a100_sxm4_40gb"), load_gpu("h100_sxm5_80gb"), load_gpu("canvas")
 
 
@@ -131,6 +132,65 @@ def test_a_causal_mask_is_built_and_added_every_call(stack: str | None) -> None:
     assert [*PREPARED[stack], "qk", *MASK, "softmax", "pv"] == kernel_names(stack, causal=True)
 
 
+WRITTEN_OUT = ["row_max", "subtract_max", "exp", "row_sum", "divide_by_sum"]
+
+
+@pytest.mark.parametrize("gpu", ["a100_sxm4_40gb", "h100_sxm5_80gb"])
+@pytest.mark.parametrize("dtype", ["fp16", "bf16", "fp32"])
+@pytest.mark.parametrize("causal", [False, True])
+def test_the_cs336_benchmark_writes_its_softmax_out(gpu: str, dtype: str, causal: bool) -> None:
+    """Nine kernels, no copies: a division, a mask that exists before the call, and five passes for the softmax."""
+    asked = attention(dtype=dtype, causal=causal)
+    graph = plan(parse_request("pytorch_naive", "test"), load_gpu(gpu), asked, "cs336").graph
+    where = ["where"] if causal else []
+    assert ["qk", "divide", *where, *WRITTEN_OUT, "pv"] == [kernel.name for kernel in graph.kernels]
+
+
+def test_passes_over_rows_are_broadcasts_and_the_others_contiguous() -> None:
+    """0.771 clocks a score where an operand has another shape; reductions and e^x wait for memory."""
+    asked = attention(dtype="fp32", causal=True)
+    graph = plan(parse_request("pytorch_naive", "test"), H100, asked, "cs336").graph
+    cycles = {kernel.name: kernel.cost.elementwise_cycles_per_element for kernel in graph.kernels}
+    broadcast = dict.fromkeys(("where", "subtract_max", "divide_by_sum"), 0.771)
+    contiguous = dict.fromkeys(("divide", "row_max", "exp", "row_sum"))
+    assert broadcast | contiguous == {name: cycles[name] for name in broadcast | contiguous}
+    efficiency = {k.name: k.cost.hbm_efficiency for k in graph.kernels if k.name not in ("qk", "pv")}
+    assert dict.fromkeys(broadcast | contiguous, 0.957) == efficiency
+
+
+@pytest.mark.parametrize(
+    ("gpu", "efficiency", "epilogue"), [("a100_sxm4_80gb", 0.95, 0.062), ("h100_sxm5_80gb", 0.80, 0.30)]
+)
+def test_fp32_has_constants_of_its_own(gpu: str, efficiency: float, epilogue: float) -> None:
+    """GEMMs on the FP32 lanes, without prologue or overlap of tensor kernels, and a softmax bound by memory."""
+    graph = plan(parse_request("pytorch_naive", "test"), load_gpu(gpu), attention(4096, dtype="fp32")).graph
+    costs = {kernel.name: kernel.cost for kernel in graph.kernels}
+    assert (
+        KernelCost(matmul_efficiency=efficiency, epilogue_cycles_per_element=epilogue, hbm_efficiency=0.954)
+        == costs["qk"]
+    )
+    assert KernelCost(hbm_efficiency=0.957) == costs["softmax"]
+
+
+@pytest.mark.parametrize(
+    ("stack", "scaled", "cycles"),
+    [("xformers_bench", "scale_q", None), ("fa1_paper", "scale_k", 0.70), (None, "scale_k", 0.70)],
+)
+def test_scaling_what_a_copy_wrote_is_contiguous(stack: str | None, scaled: str, cycles: float | None) -> None:
+    """xformers' benchmark scales Q after its copy, FlashAttention's scales the strided view of K before it."""
+    graph = plan(parse_request("pytorch_naive", "test"), A100, attention(), stack).graph
+    (scale,) = (kernel for kernel in graph.kernels if kernel.name == scaled)
+    assert cycles == scale.cost.elementwise_cycles_per_element
+
+
+@pytest.mark.parametrize(("gpu", "warp_tile"), [("a100_sxm4_80gb", (64, 64)), ("h100_sxm5_80gb", (64, 256))])
+def test_warps_of_a_gemm_stand_side_by_side(gpu: str, warp_tile: tuple[int, int]) -> None:
+    """Tensor kernels of A100 in warp tiles of 64 × 64; a warpgroup of Hopper's wgmma takes all columns."""
+    graph = plan(parse_request("pytorch_naive", "test"), load_gpu(gpu), attention()).graph
+    products = [task.op for kernel in graph.kernels for task in kernel.tasks() if isinstance(task.op, MatMul)]
+    assert [warp_tile, warp_tile] == [product.warp_tile for product in products]
+
+
 @pytest.mark.parametrize("stack", PREPARED)
 def test_k_is_transposed_except_under_xformers(stack: str | None) -> None:
     """Where a pass wrote Kᵀ, QK multiplies by it as it is; xformers' GEMM reads K itself, row by row."""
@@ -167,7 +227,7 @@ def test_constants_of_the_real_kernel_do_not_apply_to_canvas() -> None:
         ({"pass": "fwd_bwd"}, "pass fwd_bwd"),
     ],
 )
-@pytest.mark.parametrize("name", implementations())
+@pytest.mark.parametrize("name", ATTENTION)
 def test_what_no_model_covers_is_unsupported_by_name(name: str, options: Mapping[str, object], named: str) -> None:
     """Nothing is silently ignored: the refusal names the option, and says what to ask for."""
     with pytest.raises(UnsupportedError) as caught:
@@ -176,7 +236,7 @@ def test_what_no_model_covers_is_unsupported_by_name(name: str, options: Mapping
     assert "ask for a forward pass without that" == caught.value.fix
 
 
-@pytest.mark.parametrize("name", [name for name in implementations() if name != "flash2"])
+@pytest.mark.parametrize("name", [name for name in ATTENTION if name != "flash2"])
 def test_grouped_heads_are_only_in_flash2(name: str) -> None:
     """The matrix products of the others read one K/V head for each query head."""
     with pytest.raises(UnsupportedError) as caught:
@@ -184,7 +244,7 @@ def test_grouped_heads_are_only_in_flash2(name: str) -> None:
     assert "grouped K/V heads" in caught.value.reason
 
 
-@pytest.mark.parametrize("name", implementations())
+@pytest.mark.parametrize("name", [name for name in ATTENTION if name != "pytorch_naive"])
 def test_a_dtype_without_a_model_is_unsupported(name: str) -> None:
     """No constants for fp32; the fix lists the formats that have them."""
     with pytest.raises(UnsupportedError, match="has no model for dtype fp32") as caught:
@@ -200,7 +260,7 @@ def test_only_eager_pytorch_has_a_causal_mask(name: str) -> None:
             plan(parse_request(name, "test"), spec, attention(8, 4, causal=True))
 
 
-@pytest.mark.parametrize("name", implementations())
+@pytest.mark.parametrize("name", ATTENTION)
 def test_a_causal_mask_of_unequal_lengths_is_unsupported(name: str) -> None:
     """With N_q ≠ N_k libraries align the triangle to different corners."""
     with pytest.raises(UnsupportedError, match="a causal mask with seqlen_q ≠ seqlen_k"):
@@ -228,6 +288,22 @@ def test_a_mask_nobody_asked_for_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="masks, but the workload has no causal mask"):
         plan(request, A100, attention())
     assert "add_mask" in [kernel.name for kernel in plan(request, A100, attention(causal=True)).graph.kernels]
+
+
+def test_a_mask_nobody_asked_for_is_named_with_its_pass() -> None:
+    """The passes to leave out are those that were stated."""
+    request = parse_request({"name": "pytorch_naive", "score_passes": ["where_causal"]}, "test")
+    with pytest.raises(UnsupportedError) as caught:
+        plan(request, A100, attention())
+    assert "leave where_causal out, or ask for the mask" == caught.value.fix
+
+
+def test_the_passes_that_would_mask_are_named() -> None:
+    """Either of them makes the workload causal."""
+    request = parse_request({"name": "pytorch_naive", "score_passes": []}, "test")
+    with pytest.raises(UnsupportedError) as caught:
+        plan(request, A100, attention(causal=True))
+    assert caught.value.fix.startswith("add add_causal_mask or where_causal to score_passes")
 
 
 def test_eager_attention_masks_padding_in_a_pass_of_its_own() -> None:
@@ -309,10 +385,9 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
     """Nothing falls back to another schedule."""
     with pytest.raises(UnknownNameError) as caught:
         parse_request("flash9", "here")
-    assert (
-        "schedule: 'flash9' is not known; choose one of: naive, pytorch_naive, megatron_fused_softmax, flash1, flash2"
-        == str(caught.value)
-    )
+    listed = ", ".join(implementations())
+    assert f"schedule: 'flash9' is not known; choose one of: {listed}" == str(caught.value)
+    assert listed.startswith("naive, pytorch_naive, megatron_fused_softmax, flash1, flash2, torch_matmul")
 
 
 @pytest.mark.parametrize(

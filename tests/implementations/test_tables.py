@@ -34,9 +34,9 @@ def test_every_constant_has_a_kind_and_a_source(name: str) -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_every_tile_row_has_a_source(name: str) -> None:
-    """The file it was read in, or that it is assumed."""
+    """The file it was read in, or that it is assumed; benchmarks of the machine leave nothing to choose."""
     assert all(row.source.strip() for row in ALL[name].tiles)
-    assert ALL[name].tiles
+    assert bool(ALL[name].tiles) != (name in ("stream", "pointer_chase", "cache_read"))
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -141,12 +141,19 @@ def test_errors_are_within_the_aim() -> None:
         {"kv_heads": 4},
         {"seqlen_k": 256},
         {"head_dim_v": 32},
-        {"dtype": DType.FP32},
     ],
 )
 def test_what_no_list_covers_has_no_figure(options: dict[str, object]) -> None:
-    """Masks, dropout, grouped heads, cross-attention and fp32 allocate differently."""
+    """Masks, dropout, grouped heads and cross-attention allocate differently."""
     assert training_footprint("pytorch_naive", attention(128, **options)) is None
+
+
+def test_eager_attention_in_fp32_takes_twice_the_bytes_of_fp16() -> None:
+    """The same buffers, 4 bytes an element; flash1 has no fp32."""
+    half, single = (training_footprint("pytorch_naive", attention(128, dtype=d)) for d in (DType.FP16, DType.FP32))
+    assert half is not None
+    assert Footprint(2 * half.peak_bytes, 2 * half.extra_bytes) == single
+    assert training_footprint("flash1", attention(128, dtype=DType.FP32)) is None
 
 
 def test_an_implementation_without_a_list_has_no_figure() -> None:

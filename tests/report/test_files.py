@@ -77,13 +77,13 @@ def test_csv_columns_are_the_fields_in_order(make_point: PointMaker) -> None:
 
 
 def test_csv_cells_keep_values(make_point: PointMaker) -> None:
-    """Booleans are true or false, None is empty, floats keep every digit, numbers may be negative."""
+    """Booleans are true or false, None is n/a, floats keep every digit, numbers may be negative."""
     point = make_point(latency_ms=0.1 + 0.2, causal=True, sampled_error=-0.5, stalls={Stall.LOAD: 0.25})
     (row,) = read_back(results_csv([point]))
     assert row["latency_ms"] == "0.30000000000000004"
-    assert (row["causal"], row["validated"], row["window"]) == ("true", "false", "")
+    assert (row["causal"], row["validated"], row["window"]) == ("true", "false", "n/a")
     assert row["sampled_error"] == "-0.5"
-    assert (row["stall_load"], row["stall_compute"], row["stall_idle"]) == ("0.25", "", "")
+    assert (row["stall_load"], row["stall_compute"], row["stall_idle"]) == ("0.25", "n/a", "n/a")
     assert (row["pass"], row["seqlen_k"], row["status"]) == ("fwd", "1024", "ok")
 
 

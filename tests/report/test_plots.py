@@ -227,3 +227,21 @@ def test_plots_without_any_value_still_say_so(make_refusal: PointMaker, count: i
     assert traffic_png(points, [])
     texts = [text.get_text() for text in latency_figure(points, [], {}).axes[-1].texts]
     assert texts == ["nothing to show here: no point has a value"]
+
+
+def test_a_product_is_drawn_against_what_varies() -> None:
+    """Title, label and heading speak of its sides, and points lie at their inner dimension."""
+    head = {"gpu": "a100_sxm4_40gb", "schedule": "gemm", "implementation": "torch_matmul", "version": None}
+    asked = {"dtype": "bf16", "sm_clock_mhz": None, "timing": "ncu", "cache": "cold", "stack": None, "status": "ok"}
+    shape = {"batch": 1, "m": 4096, "n": 2048, "latency_ms": 0.5}
+    points = [PointResult.model_validate(head | asked | shape | {"k": k}) for k in (64, 128)]
+    figure = latency_figure(points, [], {})
+    (axes,) = figure.axes
+    assert ("inner dimension, K", ["64", "128"]) == (
+        axes.get_xlabel(),
+        [label.get_text() for label in axes.get_xticklabels() if label.get_text() in ("64", "128")],
+    )
+    assert [(64, 0.5), (128, 0.5)] == drawn(axes.get_lines()[0])
+    assert figure.get_suptitle().startswith("Latency against inner dimension")
+    text = " ".join(text.get_text() for text in figure.texts)
+    assert "a100_sxm4_40gb · bf16 · batch 1 · m 4,096 · n 2,048" in text

@@ -4,7 +4,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 
-from gpusim.report.series import series_names, series_of
+from gpusim.report.series import axis_of, series_names, series_of
 from gpusim.results import PointResult
 
 PointMaker = Callable[..., PointResult]
@@ -54,3 +54,53 @@ def test_importing_the_package_loads_neither_matplotlib_nor_rich() -> None:
     check = "import sys, gpusim.report; print({'matplotlib', 'rich'} & set(sys.modules))"
     answer = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "set()"
+
+
+def kernel_point(**fields: object) -> PointResult:
+    """A point of a single kernel that was simulated."""
+    head = {"gpu": "a100_sxm4_40gb", "schedule": "gemm", "implementation": "torch_matmul", "version": None}
+    asked = {"dtype": "fp16", "sm_clock_mhz": None, "timing": "event", "cache": "cold", "stack": None, "status": "ok"}
+    return PointResult.model_validate(head | asked | fields)
+
+
+def product(m: int = 64, n: int = 64, k: int = 64, **fields: object) -> PointResult:
+    """A matrix product."""
+    return kernel_point(batch=1, m=m, n=n, k=k, **fields)
+
+
+def stream(**fields: object) -> PointResult:
+    """A copy of 1,000 elements."""
+    shape = {"elements": 1000, "loads": 1, "stores": 1, "threads_per_cta": 1024, "ctas_per_sm": 2}
+    return kernel_point(schedule="stream", implementation="stream", **(shape | fields))
+
+
+def test_points_are_drawn_against_their_size(make_point: PointMaker) -> None:
+    """Sequence length of attention, rows of a product, elements of a stream, bytes of a set."""
+    reads = kernel_point(footprint_bytes=4096, part_bytes=512, rounds=8, ctas_per_sm=2)
+    sizes = [make_point(), product(), stream(), kernel_point(rows=4, cols=8), reads]
+    assert ["seqlen_k", "m", "elements", "cols", "footprint_bytes"] == [axis_of([point]).field for point in sizes]
+    assert [1024, 64, 1000, 8, 4096] == [point.size for point in sizes]
+    assert "seqlen_k" == axis_of([]).field
+
+
+def test_where_the_size_is_one_and_the_same_what_varies_is_the_axis() -> None:
+    """Products of one m and n against k; streams of one length against CTAs per SM, which then is no name of a line."""
+    assert "k" == axis_of([product(k=k) for k in (64, 128)]).field
+    assert "m" == axis_of([product(m=m, k=k) for m in (64, 128) for k in (64, 128, 256)]).field
+    streams = [stream(ctas_per_sm=ctas, loads=loads) for ctas in (1, 2) for loads in (1, 2)]
+    assert "ctas_per_sm" == axis_of(streams).field
+    assert ("stream loads=1", "stream loads=2") * 2 == series_names(streams)
+
+
+def test_an_answer_is_no_axis() -> None:
+    """The residency of a product is simulated, not asked for."""
+    points = [product(tile_m=tile_m, ctas_per_sm=ctas) for tile_m, ctas in ((64, 4), (128, 2))]
+    assert "m" == axis_of(points).field
+    assert ("torch_matmul tile_m=64", "torch_matmul tile_m=128") == series_names(points)
+
+
+def test_sides_that_follow_the_size_stay_out_of_the_name() -> None:
+    """Square products are one line; a second depth makes two."""
+    assert {"torch_matmul"} == set(series_names([product(m, m, m) for m in (64, 128)]))
+    names = series_names([product(m, k=k) for m in (64, 128) for k in (32, 64)])
+    assert ("torch_matmul k=32", "torch_matmul k=64") * 2 == names

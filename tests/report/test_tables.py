@@ -25,10 +25,7 @@ def series_error(**fields: object) -> SeriesError:
         "file": "fa1_paper_a100_fwd.csv",
         "gpu": "a100_sxm4_40gb",
         "kernel": "flash1",
-        "pass_": "fwd",
-        "dtype": "fp16",
-        "head_dim": 64,
-        "causal": False,
+        "case": "fwd fp16 d=64",
         "n": 5,
         "mape_pct": 7.34,
         "bias_pct": -2.1,
@@ -118,7 +115,7 @@ def test_tables_fit_their_width_without_colour_codes(make_point: PointMaker, wid
     """In a pipe no line is longer than asked, nothing is cut off, and there are no escape codes."""
     points = [make_point("pytorch_naive", 16384, latency_ms=123.4, bound_ms=61.7), make_point(seqlen=128)]
     lines = printed(points_table(points, {0: 130.0}, width=width), width)
-    lines += printed(errors_table([series_error(), series_error(pass_="fwd_bwd", causal=True)], width=width), width)
+    lines += printed(errors_table([series_error(), series_error(case="fwd_bwd fp16 d=64 causal")], width=width), width)
     assert max(len(line) for line in lines) <= width
     assert not any("…" in line or "\x1b" in line for line in lines)
 
@@ -156,7 +153,8 @@ def test_many_series_of_long_names_stay_one_line_each() -> None:
     """At 100 columns file names are whole, kernels are not folded, and all groups share their columns."""
     kernels = ("megatron_fused_softmax", "flash2", "pytorch_naive", "flash1_block_sparse")
     files = [f"xformers_a100_fwd_f16_f32_2023-{month:02}.csv" for month in range(1, 11)]
-    rows = [series_error(file=file, kernel=kernel, causal=True, n=1211) for file in files for kernel in kernels]
+    long = {"case": "fwd fp16 d=64 causal", "n": 1211}
+    rows = [series_error(file=file, kernel=kernel, **long) for file in files for kernel in kernels]
     lines = printed(errors_table(rows))
     assert len(lines) == 2 + len(files) + len(rows)
     assert lines[2] == f"{files[0]}, a100_sxm4_40gb"
