@@ -21,6 +21,7 @@ from gpusim.compare import (
 )
 from gpusim.engine import Mode
 from gpusim.errors import ConfigError
+from gpusim.implementations import check_calibration
 from gpusim.measured import find_measured
 from gpusim.report import json_text, results_csv
 from gpusim.report.plots import error_png
@@ -296,7 +297,11 @@ def _specs(gpus: Sequence[str], overrides: Mapping[str, str]) -> SpecOf:
     def spec_of(name: str) -> GpuSpec | None:
         preset = load_gpu(name)
         spec = next((spec for spec in asked if spec.product == preset.product), None) if asked else preset
-        return apply_overrides(spec, overrides) if spec is not None and overrides else spec
+        if spec is None:
+            return None
+        spec = apply_overrides(spec, overrides) if overrides else spec
+        check_calibration(spec)
+        return spec
 
     return spec_of
 
@@ -305,7 +310,7 @@ def _check_overrides(specs: Sequence[GpuSpec], overrides: Mapping[str, str]) -> 
     refusals = []
     for spec in specs:
         try:
-            apply_overrides(spec, overrides)
+            check_calibration(apply_overrides(spec, overrides))
         except ConfigError as error:
             refusals.append(error)
     if len(refusals) == len(specs):

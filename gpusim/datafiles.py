@@ -25,6 +25,11 @@ def trust_list() -> Path:
     return _find("trust.csv", _PACKAGE.parent / "validation" / "trust.csv")
 
 
+def bands_list() -> Path:
+    """File with the error band of each GPU and implementation."""
+    return _find("bands.csv", _PACKAGE.parent / "validation" / "bands.csv")
+
+
 def _find(name: str, in_checkout: Path) -> Path:
     installed = _PACKAGE / "_data" / name
     return installed if installed.exists() else in_checkout

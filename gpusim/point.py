@@ -12,6 +12,7 @@ from gpusim.analytic import (
     registers_per_thread,
     roofline_ms,
 )
+from gpusim.bands import band_of
 from gpusim.engine import KernelRun, Mode, Simulation, estimated_steps, run_mode, simulate
 from gpusim.errors import DoesNotFitError, OutOfMemoryError, PointError, UnsupportedError
 from gpusim.implementations import Plan, ScheduleRequest, plan, stacks
@@ -147,6 +148,7 @@ def _simulated_fields(point: Point, planned: Plan, run: Simulation) -> dict[str,
     launch_share = run.launch_ps / run.latency_ps
     return {
         "latency_ms": latency_ms,
+        **_band_fields(point, latency_ms),
         "tflops": workload.flops / latency_ms / 1e9 if workload.flops else None,
         "operand_gb_per_s": operand_bytes / latency_ms / 1e6,
         "latency_per_hop_ns": 1e6 * latency_ms / workload.hops if isinstance(workload, ChaseWorkload) else None,
@@ -173,6 +175,15 @@ def _simulated_fields(point: Point, planned: Plan, run: Simulation) -> dict[str,
         "mode": run.mode,
         "kernels": kernels,
     }
+
+
+def _band_fields(point: Point, latency_ms: float) -> dict[str, object]:
+    """The error band, where measurements of this very GPU and implementation give one."""
+    band = band_of(point.spec, point.request.label, latency_ms)
+    if band is None:
+        return {}
+    low_ms, high_ms = band.limits_ms(latency_ms)
+    return {"validated": band.band, "latency_lo_ms": low_ms, "latency_hi_ms": high_ms}
 
 
 def _stall_shares(run: Simulation, launch_share: float) -> dict[Stall, float]:

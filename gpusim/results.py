@@ -93,7 +93,7 @@ class PointResult(BaseModel):
     latency_ms: float | None = None
     latency_lo_ms: float | None = None
     latency_hi_ms: float | None = None
-    validated: bool = False
+    validated: float | Literal[False] = False
     tflops: float | None = None
     operand_gb_per_s: float | None = None
     latency_per_hop_ns: float | None = None

@@ -152,10 +152,23 @@ class Run:
             console.print(line, soft_wrap=True)
         if self.overlay.series:
             console.print(errors_table(self.overlay.series, width=width))
-        console.print("Not validated: no error band is stated for these GPUs and implementations yet.")
+        for line in _band_lines(self.results):
+            console.print(line, soft_wrap=True)
         console.print(
             f"Files: {folder}/latency.png, traffic.png, results.csv, results.json, manifest.json", soft_wrap=True
         )
+
+
+def _band_lines(results: Sequence[PointResult]) -> Iterator[str]:
+    """Error bands by implementation and GPU, and which points have none."""
+    simulated = [result for result in results if result.status == "ok"]
+    bands = dict.fromkeys((r.implementation, r.gpu, r.validated) for r in simulated if r.validated is not False)
+    for implementation, gpu, band in bands:
+        yield f"Error band of {implementation} on {gpu}: ± {100 * band:.1f} % of nine in ten measurements."
+    without = list(dict.fromkeys(f"{r.implementation} on {r.gpu}" for r in simulated if r.validated is False))
+    if without:
+        few = " (some points)" if bands else ""
+        yield f"No error band{few}: {', '.join(without)}; too few measurements, or not the GPU as shipped."
 
 
 def run_scenario(

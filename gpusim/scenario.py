@@ -18,10 +18,10 @@ from pydantic import BaseModel, BeforeValidator, ValidationError, WithJsonSchema
 
 from gpusim.datafiles import scenarios_dir
 from gpusim.errors import InputError, ScenarioError, UnknownNameError
-from gpusim.implementations import ScheduleRequest, parse_request
+from gpusim.implementations import ScheduleRequest, check_calibration, parse_request
 from gpusim.measured import find_measured, measured_names
 from gpusim.point import Point
-from gpusim.specs import apply_overrides, load_gpu
+from gpusim.specs import GpuSpec, apply_overrides, load_gpu
 from gpusim.strict_yaml import REFUSED, STRICT, Problem, field_problems, merged_problems, parse_strict, read_text
 from gpusim.workloads import WORKLOADS, AttentionWorkload, Conditions, Workload
 
@@ -232,6 +232,18 @@ def _takes(kind: type[Workload], names: Sequence[str]) -> str:
     return f"{', '.join(dict.fromkeys(names))}: {kind.title} ({', '.join(needed)})"
 
 
+def _gpu(name: str) -> GpuSpec:
+    spec = load_gpu(name)
+    check_calibration(spec)
+    return spec
+
+
+def _overridden(spec: GpuSpec, overrides: Mapping[str, str]) -> GpuSpec:
+    changed = apply_overrides(spec, overrides)
+    check_calibration(changed)
+    return changed
+
+
 class _Checker:
     """Turns a scenario file into points, collecting every problem on the way."""
 
@@ -263,9 +275,9 @@ class _Checker:
     def points(self) -> tuple[Point, ...]:
         names = [str(name) for name in _listed(self._file.gpu)]
         names = [self._beside(name) if name.endswith(_GPU_FILE) else name for name in names]
-        specs = self._all(names, lambda name: load_gpu(str(name)))
+        specs = self._all(names, lambda name: _gpu(str(name)))
         if self._overrides:
-            specs = [apply_overrides(spec, self._overrides) for spec in specs]
+            specs = [_overridden(spec, self._overrides) for spec in specs]
         requests = self._all(list(_readable_schedules(self._file.schedule)), self._request)
         self._kind = self._kind_of(requests)
         shapes = [shape for shape in map(self._shape, self._assignments()) if shape is not None]

@@ -1,22 +1,24 @@
 """Commands of a checkout.
 
-`python -m validation accuracy` renews the tables of errors in README.md, `python -m validation golden` the list of kept
-latencies in golden.csv.
+`python -m validation accuracy` renews the tables of errors in README.md and the error bands in bands.csv, `ablation`
+the table of what each mechanism is worth, `golden` the list of kept latencies in golden.csv.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from gpusim.bands import bands_list
 from gpusim.compare import CheckFigures, Comparison, ErrorFigures, SeriesFigures, SeriesKey, compare
 from gpusim.measured import find_measured, measured_names
 from gpusim.report import write_whole
+from validation.ablation import ablation_rows
+from validation.constants import bands_text, constant_rows
 from validation.golden import GOLDEN, golden_rows, golden_text
 
 README = Path(__file__).parent / "README.md"
-BEGIN, END = "<!-- errors: begin -->", "<!-- errors: end -->"
 FIGURES = ("role", "n", "mean abs error", "bias", "worst", "roofline", "roofline × constant")
 ATTENTION = ("file", "GPU", "kernel", "d", *FIGURES)
 SINGLE_KERNELS = ("file", "GPU", "kernel", "format", *FIGURES)
@@ -32,13 +34,26 @@ def _commands() -> None:
 
 @app.command()
 def accuracy(workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 2) -> None:
-    """Simulate every shipped measured row and write the tables of errors into validation/README.md."""
+    """Simulate every shipped measured row; write the tables of errors and constants, and the error bands."""
     done = compare([find_measured(name) for name in measured_names()], workers=workers)
-    text = README.read_text(encoding="utf-8")
-    head, _, rest = text.partition(BEGIN)
-    _, _, tail = rest.partition(END)
-    table = "\n".join(tables(done))
-    write_whole(README, f"{head}{BEGIN}\n\n{table}\n\n{END}{tail}")
+    write_whole(bands_list(), bands_text(done))
+    _write("errors", tables(done))
+    _write("constants", _table(None, ("of", "n", "fitted constants"), constant_rows()))
+
+
+@app.command()
+def ablation(workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 2) -> None:
+    """Take one mechanism away at a time, by --set, and write what that does to the errors."""
+    _write("ablation", _table(None, ("taken away", "--set", "attention", "machine"), list(ablation_rows(workers))))
+
+
+def _write(name: str, lines: Iterable[str]) -> None:
+    """Puts lines between the marks of this name in README.md."""
+    text, table = README.read_text(encoding="utf-8"), "\n".join(lines).strip()
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    head, _, rest = text.partition(begin)
+    _, _, tail = rest.partition(end)
+    write_whole(README, f"{head}{begin}\n\n{table}\n\n{end}{tail}")
     print(table)
 
 
@@ -66,8 +81,10 @@ def _section(title: str, headings: Sequence[str], done: Comparison) -> Iterator[
     yield from _table(title, headings, rows)
 
 
-def _table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    yield from ("", f"### {title}", "", f"| {' | '.join(headings)} |", f"|{'---|' * len(headings)}")
+def _table(title: str | None, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    if title is not None:
+        yield from ("", f"### {title}", "")
+    yield from (f"| {' | '.join(headings)} |", f"|{'---|' * len(headings)}")
     yield from (f"| {' | '.join(cells)} |" for cells in rows)
 
 

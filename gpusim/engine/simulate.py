@@ -175,6 +175,11 @@ class _Run:
             return max(gpu_ps, round(self._conditions.host_floor_ms * PS_PER_MS))
         return gpu_ps
 
+    @property
+    def is_in_a_loop(self) -> bool:
+        """Whether the call is repeated until the power limit lowers the clock; kernels under a profiler are not."""
+        return self._conditions.timing != "ncu"
+
     def _gap_ps(self, number: int) -> int:
         """Time before kernel number `number` in which nothing runs."""
         launch, timing = self.timings.launch, self._conditions.timing
@@ -210,7 +215,7 @@ class _KernelOnMachine:
         self._start_ps = run.env.now
         self._work = kernel_work(kernel)
         self._clock_hz = spec.sm.clock_hz
-        if self._work.flops and kernel.compute_dtype is not DType.FP32:
+        if self._work.flops and kernel.compute_dtype is not DType.FP32 and run.is_in_a_loop:
             self._clock_hz = min(self._clock_hz, spec.sm.tensor_clock_hz)
         self._occupancy = occupancy(kernel, spec)
         self._before = self._counters()

@@ -69,7 +69,7 @@ _ANSWERS: Mapping[str, Metric] = {
     "latency_ms": Metric("ms", CALL, "simulated time, as `timing` defines it", "gpu__time_duration.sum (timing ncu)"),
     "latency_lo_ms": Metric("ms", CALL, "lower end of the error band"),
     "latency_hi_ms": Metric("ms", CALL, "upper end of the error band"),
-    "validated": Metric("true or false", CALL, "whether measurements of this GPU and implementation give a band"),
+    "validated": Metric("share", CALL, "nine of ten measurements of this GPU and implementation lie within; or false"),
     "tflops": Metric("10¹² FLOP/s", GPU, "flops / latency"),
     "operand_gb_per_s": Metric("10⁹ bytes/s", GPU, "operand_bytes / latency: bytes over seconds, no clock in it"),
     "latency_per_hop_ns": Metric("ns", CALL, "latency of one dependent load"),

@@ -1,9 +1,6 @@
 """The model drifts only on purpose: kept latencies, and the errors over shipped rows that count."""
 
-import importlib.util
-import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -17,17 +14,6 @@ RENEW = "if it is meant, python -m validation golden renews the list"
 ALLOWED_RISE = 0.5  # percent points
 
 
-def golden() -> ModuleType:
-    """validation/golden.py, which is no part of the package."""
-    spec = importlib.util.spec_from_file_location("golden_list", ROOT / "validation" / "golden.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 def last_mape_pct(*names: str) -> float:
     """The mean absolute error in percent of the first row of validation/README.md that starts with these cells."""
     lines = (ROOT / "validation" / "README.md").read_text(encoding="utf-8").splitlines()
@@ -37,8 +23,8 @@ def last_mape_pct(*names: str) -> float:
     return float(row[header.index("mean abs error")].removesuffix("%"))
 
 
-@pytest.mark.parametrize("row", golden().golden_rows(), ids=str)
-def test_latency_and_bytes_stay_within_half_a_percent(row: object) -> None:
+@pytest.mark.parametrize("row", golden_rows(), ids=str)
+def test_latency_and_bytes_stay_within_half_a_percent(row: GoldenRow) -> None:
     """A change that moves a kept point further has to renew the list."""
     now = row.simulated()
     assert row.latency_ms == pytest.approx(now.latency_ms, rel=DRIFT), RENEW
