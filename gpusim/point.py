@@ -54,7 +54,7 @@ def run_point(
         _check_memory(point, planned)
         if not force:
             _guard_size(point.workload, planned, run_mode(planned.graph, mode, recorder))
-        run = simulate(planned.graph, point.spec, _with_floor(point), recorder, mode)
+        run = simulate(planned.graph, point.spec, _with_host(point), recorder, mode)
     except PointError as error:
         return answer(point, status=error.status, reason=error.reason, fix=error.fix, **_plan_fields(planned))
     fields = _plan_fields(planned) | _simulated_fields(point, planned, run)
@@ -98,13 +98,15 @@ def _what_to_lower(workload: Workload) -> str:
     return "batch, heads or seqlen" if isinstance(workload, AttentionWorkload) else workload.size_field
 
 
-def _with_floor(point: Point) -> Conditions:
-    """Conditions with the host floor of the software stack, where the stack states one and the measurement does not."""
+def _with_host(point: Point) -> Conditions:
+    """Conditions with the host times of the software stack that the measurement does not state itself."""
     conditions = point.conditions
-    if conditions.stack is None or conditions.host_floor_ms is not None or conditions.stack not in stacks():
+    if conditions.stack not in stacks():
         return conditions
-    floor_ms = stacks()[conditions.stack].host_floor_ms.get(point.request.name)
-    return conditions.model_copy(update={"host_floor_ms": floor_ms})
+    stack = stacks()[conditions.stack]
+    floor_ms = stack.host_floor_ms.get(point.request.name)
+    times = {"host_floor_ms": floor_ms, "host_overhead_ms": stack.host_overhead_ms}
+    return conditions.model_copy(update={name: ms for name, ms in times.items() if getattr(conditions, name) is None})
 
 
 def answer(point: Point, **fields: object) -> PointResult:

@@ -2,9 +2,9 @@
 
 `timing` says what the result includes. "graph" and "event" add a gap before each kernel, that of a CUDA graph's nodes
 or of a stream, from the end of the kernel before to the launch of the first CTA: how a kernel drains and the next one
-fills the GPU is simulated and not in it. "host" is as "event", with an isolated launch in front; "ncu" is kernels
-alone. `cache: warm` runs the graph twice and reports the second run, unless its tensors are many times the L2: then
-little of the first run is left, neither tiles to hit nor written bytes to push out.
+fills the GPU is simulated and not in it. "host" is as "event", with an isolated launch in front and the host's own time
+on top; "ncu" is kernels alone. `cache: warm` runs the graph twice and reports the second run, unless its tensors are
+many times the L2: then little of the first run is left, neither tiles to hit nor written bytes to push out.
 """
 
 from dataclasses import dataclass
@@ -171,8 +171,11 @@ class _Run:
         return self._conditions.cache == "warm" and may_stay
 
     def _with_host(self, gpu_ps: int) -> int:
-        if self._conditions.timing in ("event", "host") and self._conditions.host_floor_ms is not None:
-            return max(gpu_ps, round(self._conditions.host_floor_ms * PS_PER_MS))
+        conditions = self._conditions
+        if conditions.timing == "host":
+            gpu_ps += round((conditions.host_overhead_ms or 0.0) * PS_PER_MS)
+        if conditions.timing in ("event", "host"):
+            return max(gpu_ps, round((conditions.host_floor_ms or 0.0) * PS_PER_MS))
         return gpu_ps
 
     @property

@@ -172,12 +172,14 @@ class Implementation(BaseModel):
 
 
 class Stack(BaseModel):
-    """Software around the kernels: host time per call in ms, by implementation, that no chain of kernels beats."""
+    """Software around the kernels: host time per call in ms that no chain of kernels beats, by implementation, and what
+    a synchronised call takes on top of its kernels and one isolated launch."""
 
     model_config = STRICT
 
     summary: str
-    host_floor_ms: dict[str, float]
+    host_floor_ms: dict[str, float] = {}
+    host_overhead_ms: float | None = None
     source: str
 
 

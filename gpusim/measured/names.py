@@ -95,6 +95,7 @@ def conditions_of(
         "sm_clock_mhz": cells.positive("sm_clock_mhz"),
         "stack": _first(cells.text("stack"), *(alias.stack for alias in known)),
         "host_floor_ms": cells.number("host_floor_ms"),
+        "host_overhead_ms": cells.number("host_overhead_ms"),
     }
     found |= stated or {}
     for field, value in (("timing", assumed.timing), ("cache", assumed.cache), ("sm_clock_mhz", None)):

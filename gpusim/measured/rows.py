@@ -30,7 +30,7 @@ _UNMODELLED_COLUMNS = ("page_size", "splits", "batch_seqlens", "planner_kv_heads
 _NAME_COLUMNS = ("source", "gpu", "kernel", "version", "note")
 _SHAPE_COLUMNS = ("batch", "heads", "kv_heads", "seqlen_q", "seqlen_k", "head_dim", "head_dim_v", "window")
 _OPTION_COLUMNS = ("pass", "dtype", "causal", "dropout", "mask")
-_CONDITION_COLUMNS = ("sm_clock_mhz", "timing", "cache", "stack", "host_floor_ms")
+_CONDITION_COLUMNS = ("sm_clock_mhz", "timing", "cache", "stack", "host_floor_ms", "host_overhead_ms")
 KNOWN_COLUMNS = frozenset(
     [
         *(*_NAME_COLUMNS, *_SHAPE_COLUMNS, *_OPTION_COLUMNS, *_CONDITION_COLUMNS),

@@ -16,7 +16,8 @@ class Conditions(BaseModel):
     `sm_clock_mhz` is a locked SM clock in MHz, None for the boost clock. `timing` says what the timer included:
     replays of a CUDA graph, CUDA events around calls, kernels alone under a profiler (ncu), or the host clock.
     `cache` is "cold" when L2 starts empty and "warm" when the same call ran just before. `stack` names the software
-    around the kernels, whose host time `host_floor_ms` (ms) no chain of kernels beats.
+    around the kernels, whose host time `host_floor_ms` (ms) no chain of kernels beats; `host_overhead_ms` (ms) is what
+    a synchronised call takes on top, for timing "host".
     """
 
     model_config = STRICT
@@ -26,3 +27,4 @@ class Conditions(BaseModel):
     sm_clock_mhz: PositiveNumber | None = None
     stack: str | None = None
     host_floor_ms: NonNegativeNumber | None = None
+    host_overhead_ms: NonNegativeNumber | None = None

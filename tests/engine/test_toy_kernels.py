@@ -159,11 +159,16 @@ def test_straight_code_issues_its_loads_together() -> None:
 
 
 def test_an_sm_computes_and_fills_at_the_clock_its_kernel_sustains() -> None:
-    """At half the clock 1 B a clock takes 2,000 ps, slower than HBM; a kernel without products keeps the full clock."""
+    """At half the clock 1 B a clock takes 2,000 ps, slower than HBM; a kernel without products keeps the full clock.
+
+    So it is in a loop of calls; a kernel alone under a profiler is not throttled.
+    """
     slow = toy(l2_fill_bytes_per_clk=1, tensor_clock_hz=0.5e9)
-    fill = TILE_BYTES * 2_000 + 1
-    assert LAUNCH + 2 * fill + LATENCY + 16 * 2 * CLOCK + MOVE == latency(product(), slow)
-    assert latency(streamed(stages=2)) == latency(streamed(stages=2), slow)
+    fill, in_a_loop = TILE_BYTES * 2_000 + 1, Conditions(timing="graph")
+    expected = LAUNCH + 2 * fill + LATENCY + 16 * 2 * CLOCK + MOVE
+    assert expected == simulate(product(), slow, in_a_loop).latency_ps
+    assert LAUNCH + 2 * (TILE_BYTES * 1_000 + 1) + LATENCY + 16 * CLOCK + MOVE == latency(product(), slow)
+    assert latency(streamed(stages=2)) == simulate(streamed(stages=2), slow, in_a_loop).latency_ps
 
 
 def test_a_product_on_the_fp32_lanes_keeps_the_full_clock() -> None:
@@ -343,6 +348,12 @@ def test_a_host_floor_is_a_floor() -> None:
     for floor_ms, timing, expected in ((1e-2, "event", 10_000_000), (1e-5, "event", 2 * COPY), (1e-2, "ncu", 2 * COPY)):
         conditions = Conditions(timing=timing, host_floor_ms=floor_ms)
         assert expected == simulate(two_kernels(), toy(), conditions).latency_ps
+
+
+def test_a_host_overhead_is_on_top() -> None:
+    """A synchronised call takes 7 ns more; nothing else sees it."""
+    for timing, expected in (("host", 2 * COPY + 7_000), ("event", 2 * COPY), ("ncu", 2 * COPY)):
+        assert expected == simulate(two_kernels(), toy(), Conditions(timing=timing, host_overhead_ms=7e-6)).latency_ps
 
 
 def test_a_cta_retires_while_its_last_stores_are_in_the_write_queue() -> None:

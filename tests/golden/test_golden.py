@@ -7,6 +7,7 @@ import pytest
 from gpusim.compare import compare
 from gpusim.measured import find_measured, measured_names, read_measured
 from gpusim.workloads import AttentionWorkload
+from validation.golden import GoldenRow, golden_rows
 
 ROOT = Path(__file__).parents[2]
 DRIFT = 0.005

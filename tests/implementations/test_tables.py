@@ -41,10 +41,13 @@ def test_every_tile_row_has_a_source(name: str) -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_fitted_constants_name_what_they_were_fitted_to(name: str) -> None:
-    """An implementation with fitted constants lists measured files, or its base does; one without lists none."""
+    """An implementation with fitted constants lists measured files, or its base does; one without lists none.
+
+    A microbenchmark has no constants, but lists the file that the numbers of the GPUs were read off.
+    """
     kinds = {constant.kind for row in ALL[name].costs for constant in row.constants.values()}
     fitted_to = [file for source in (name, ALL[name].base) if source for file in ALL[source].fitted_to]
-    assert ("fitted" in kinds) == bool(fitted_to)
+    assert ("fitted" in kinds or name in ("pointer_chase", "cache_read")) == bool(fitted_to)
 
 
 @pytest.mark.parametrize("name", ALL)
