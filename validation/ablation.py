@@ -4,12 +4,7 @@ from collections.abc import Iterator
 
 from gpusim.compare_page import run_comparison
 
-ATTENTION = (
-    "fa1_paper_a100_fwd",
-    "fa3_h100_fp16_fwd",
-    "xformers_a100_fwd_2022-12",
-    "xformers_a100_fwd_f16_f32_2023-01",
-)
+ATTENTION = ("fa1_paper_a100_fwd", "fa3_h100_fp16_fwd")
 MACHINE = ("gpu_benches_latency", "gpu_benches_stream", "gpu_benches_small_kernels")
 KERNELS = "calibration.torch_kernels"
 IDEAL_LANE = "0.015625"  # clocks an element on 64 FP32 lanes

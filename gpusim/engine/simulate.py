@@ -40,7 +40,7 @@ Mode = Literal["auto", "exhaustive", "compiled"]
 RunMode = Literal["exhaustive", "compiled"]
 
 WARM_WITHIN_L2S = 16  # tensors together; beyond, what a run leaves behind changes the next by a few percent at most
-COMPILED_FROM_STEPS = 30_000  # loop steps; below, SimPy is done before numba is loaded
+COMPILED_FROM_STEPS = 8_000  # loop steps; below, SimPy is done before numba is loaded
 
 
 @dataclass(frozen=True, slots=True)
