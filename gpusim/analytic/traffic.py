@@ -3,7 +3,8 @@
 Loads and stores move the bytes that lie inside the tensor; arithmetic is done on whole tiles, as real kernels pad.
 Shared-memory traffic: a load writes its bytes once; a matrix product reads its left operand once and its right operand
 once a warp, since each warp owns rows of 16 (the m16 shape of mma.sync) and needs all columns. Where warps stand side
-by side as well, each reads its rows of the left and its columns of the right operand.
+by side as well, each reads its rows of the left and its columns of the right operand. A tile that is multicast to the
+CTAs of a cluster is asked of L2 once.
 """
 
 from collections.abc import Iterator
@@ -43,9 +44,9 @@ def kernel_work(kernel: Kernel) -> KernelWork:
     for task, indices in _with_indices(kernel.program, tuple(index for index, _ in kernel.grid)):
         runs = _runs(task, indices, trips)
         match task.op:
-            case Load(tile=tile, into=buffer):
+            case Load(tile=tile, into=buffer, shared_by=shared_by):
                 moved = _tile_bytes(tile, task.guard, indices, trips)
-                read += moved
+                read += moved // shared_by
                 smem_write += moved if _is_in_smem(buffer) else 0
             case Store(tile=tile, buffer=buffer):
                 moved = _tile_bytes(tile, task.guard, indices, trips)

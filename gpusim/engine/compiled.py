@@ -51,6 +51,7 @@ _FUNCTIONS = (
     loop.load_access,
     loop.store_access,
     loop.hold_pipe,
+    loop.place_cta,
     loop.go_to_next_cta,
     loop.next_trip,
     loop.start_straight,

@@ -197,6 +197,7 @@ class CtaSlot:
             table.begin[block],
             table.begin[block + 1],
             table.total[block],
+            table.shared_by,
         )
 
     def _store(self, access: int) -> None:

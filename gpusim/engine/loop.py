@@ -21,6 +21,7 @@ from gpusim.engine.tables import (
     ACCESS_HEAD_STRIDE,
     ACCESS_HEADS_PER_MATRIX,
     ACCESS_ROW_SLOT,
+    ACCESS_SHARED_BY,
     AFTER,
     END_LOAD,
     END_STORE,
@@ -142,8 +143,8 @@ def load_access(
     """When all tiles of an access, asked for now, are usable."""
     block, base = first_block(tables, slots, slot, access), first_key(tables, slots, slot, access)
     begin, end, total = tables.begin[block], tables.begin[block + 1], tables.total[block]
-    sm = slot % shared.num_sms
-    return read_tiles(memory, now, sm, base, tables.offsets, tables.sizes, begin, end, total)
+    sm, shared_by = slot % shared.num_sms, tables.accesses[access, ACCESS_SHARED_BY]
+    return read_tiles(memory, now, sm, base, tables.offsets, tables.sizes, begin, end, total, shared_by)
 
 
 def store_access(tables: Tables, slots: Slots, memory: MemoryState, slot: int, access: int, now: int) -> None:
@@ -163,6 +164,21 @@ def hold_pipe(slots: Slots, shared: Shared, slot: int, now: int, use_ps: int) ->
     return end
 
 
+def place_cta(tables: Tables, slots: Slots, slot: int, number: int) -> None:
+    """Sets a slot's grid indices to those of CTA number `number` in dispatch order."""
+    grid, band = tables.grid, tables.band
+    for i in range(len(grid)):
+        slots.indices[slot, 1 + i] = number % grid[i]
+        number //= grid[i]
+    if band < grid[0]:
+        within = slots.indices[slot, 1] + slots.indices[slot, 2] * grid[0]
+        first = within // (band * grid[1]) * band
+        within -= first * grid[1]
+        width = min(band, grid[0] - first)
+        slots.indices[slot, 1] = first + within % width
+        slots.indices[slot, 2] = within // width
+
+
 def go_to_next_cta(tables: Tables, slots: Slots, shared: Shared, slot: int, now: int) -> int:
     """Retires the slot's CTA, when its last stores are in the write queue, and launches the next of the grid."""
     state, spent = slots.state, slots.spent_ps
@@ -178,9 +194,7 @@ def go_to_next_cta(tables: Tables, slots: Slots, shared: Shared, slot: int, now:
     shared.next_cta[0] = number + 1
     for i in range(tables.num_slots):
         slots.indices[slot, i] = 0
-    for i in range(len(tables.grid)):
-        slots.indices[slot, 1 + i] = number % tables.grid[i]
-        number //= tables.grid[i]
+    place_cta(tables, slots, slot, number)
     started = book(shared.launcher_free_ps, 0, now, shared.launch_ps)
     spent[slot, SPENT_LAUNCH] += started - now
     state[slot, HAS_CTA], state[slot, PROGRAM_ROW], state[slot, GO_ON] = 1, 0, AT_ROW

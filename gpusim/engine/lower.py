@@ -37,7 +37,7 @@ from gpusim.taskgraph import (
     Where,
 )
 from gpusim.taskgraph.ops import Op, reads, work, writes
-from gpusim.taskgraph.program import HEAD, Node
+from gpusim.taskgraph.program import Node
 from gpusim.units import ps_from_cycles
 
 ZERO = 0  # the index slot that always holds 0, for fixed block numbers
@@ -49,7 +49,7 @@ class AccessTable:
 
     For index values `indices`, block = (indices[row_slot] + first_row) · col_blocks + indices[col_slot] + first_col.
     Its tiles are numbers begin[block] to begin[block + 1], with keys base + ⌊indices[head_slot] / heads_per_matrix⌋ ·
-    head_stride + offsets[i] and sizes[i] bytes, total[block] together.
+    head_stride + offsets[i] and sizes[i] bytes, total[block] together, of which L2 gives a load 1 / `shared_by`.
     """
 
     base: int
@@ -65,9 +65,10 @@ class AccessTable:
     total: list[int]
     offsets: list[int]
     sizes: list[int]
+    shared_by: int = 1
 
 
-def access_table(tile: Tile, base: int, slots: dict[str, int], grid_heads: int) -> AccessTable:
+def access_table(tile: Tile, base: int, slots: dict[str, int], grid_heads: int, shared_by: int = 1) -> AccessTable:
     """The table of one tile address; `base` is its tensor's first cache key, `slots` numbers the indices."""
     tensor, single = tile.tensor, tile.tensor.tile()
     rows, cols = np.arange(tensor.row_tiles), np.arange(tensor.col_tiles)
@@ -79,7 +80,7 @@ def access_table(tile: Tile, base: int, slots: dict[str, int], grid_heads: int) 
     total = np.bincount(block.ravel()[order], weights=sizes).astype(np.int64)
     return AccessTable(
         base=base,
-        head_slot=slots[HEAD],
+        head_slot=slots[tile.head],
         heads_per_matrix=tensor.heads_per_matrix(grid_heads),
         head_stride=tensor.row_tiles * tensor.col_tiles,
         row_slot=slots[tile.row] if isinstance(tile.row, str) else ZERO,
@@ -91,6 +92,7 @@ def access_table(tile: Tile, base: int, slots: dict[str, int], grid_heads: int) 
         total=total.tolist(),
         offsets=order.tolist(),
         sizes=sizes.tolist(),
+        shared_by=shared_by,
     )
 
 
@@ -169,7 +171,7 @@ class _Lowering:
         self._cost = PipeCost(kernel, sm)
         self._trips = kernel.trips()
         self._slots = {index: number for number, index in enumerate(self._trips, start=1)}
-        self._numbers: dict[Tile, int] = {}
+        self._numbers: dict[tuple[Tile, int], int] = {}
         self._accesses: list[AccessTable] = []
 
     def lowered(self) -> LoweredKernel:
@@ -218,7 +220,7 @@ class _Lowering:
             epilogue_ps = self._ps(elements * self._kernel.cost.epilogue_cycles_per_element)
             use_ps += max(0, epilogue_ps - epilogue_hides_ps)
         return Straight(
-            tuple(self._access(task.op.tile) for task in tasks if isinstance(task.op, Load)),
+            tuple(self._access(task.op.tile, task.op.shared_by) for task in tasks if isinstance(task.op, Load)),
             use_ps,
             tuple(self._access(store.tile) for store in stores),
         )
@@ -250,19 +252,22 @@ class _Lowering:
         return MainLoop(
             self._slots[loop.index],
             loop.trips,
-            tuple(StreamedLoad(self._access(load.tile), min(load.into.stages, loop.trips)) for load in loads),
+            tuple(
+                StreamedLoad(self._access(load.tile, load.shared_by), min(load.into.stages, loop.trips))
+                for load in loads
+            ),
             tuple(phases),
             self._ps(self._kernel.cost.entry_cycles),
             self._ps(self._kernel.cost.step_cycles),
         )
 
-    def _access(self, tile: Tile) -> int:
+    def _access(self, tile: Tile, shared_by: int = 1) -> int:
         """Number of the access table of a tile address."""
-        if tile not in self._numbers:
-            self._numbers[tile] = len(self._accesses)
-            base, heads = self._bases[tile.tensor.name], self._trips[HEAD]
-            self._accesses.append(access_table(tile, base, self._slots, heads))
-        return self._numbers[tile]
+        if (tile, shared_by) not in self._numbers:
+            self._numbers[tile, shared_by] = len(self._accesses)
+            base, heads = self._bases[tile.tensor.name], self._trips[tile.head]
+            self._accesses.append(access_table(tile, base, self._slots, heads, shared_by))
+        return self._numbers[tile, shared_by]
 
     def _ps(self, cycles: float) -> int:
         return ps_from_cycles(cycles, self._clock_hz)

@@ -54,8 +54,9 @@ LOAD_ACCESS, LOAD_STAGES, LOAD_READY, LOAD_COLUMNS = range(4)
     ACCESS_FIRST_COL,
     ACCESS_COL_BLOCKS,
     ACCESS_FIRST_BLOCK,
+    ACCESS_SHARED_BY,
     ACCESS_COLUMNS,
-) = range(11)
+) = range(12)
 
 
 class Tables(NamedTuple):
@@ -76,6 +77,7 @@ class Tables(NamedTuple):
     offsets: Ints  # by tile: key, counted from the first of its matrix
     sizes: Ints  # by tile: bytes
     grid: Ints
+    band: int  # values of the first index that are walked before the second moves on
     num_slots: int
     num_ready: int
 
@@ -89,6 +91,7 @@ class _Flattener:
     def __init__(self, lowered: LoweredKernel, kernel: Kernel) -> None:
         self._lowered = lowered
         self._grid = [extent for _, extent in kernel.grid]
+        self._band = self._grid[0] if kernel.band is None else kernel.band
         self._program: list[list[int]] = []
         self._loops: list[list[int]] = []
         self._loads: list[list[int]] = []
@@ -112,6 +115,7 @@ class _Flattener:
             offsets,
             sizes,
             np.array(self._grid, dtype=np.int64),
+            self._band,
             self._lowered.num_slots,
             self._num_ready,
         )
@@ -163,6 +167,7 @@ class _Flattener:
         for table in self._lowered.accesses:
             rows.append([table.base, table.head_slot, table.heads_per_matrix, table.head_stride])
             rows[-1] += [table.row_slot, table.first_row, table.col_slot, table.first_col, table.col_blocks, num_blocks]
+            rows[-1].append(table.shared_by)
             begins.append(np.array(table.begin, dtype=np.int64) + num_tiles)
             totals.append(np.array([*table.total, 0], dtype=np.int64))
             num_tiles += len(table.offsets)

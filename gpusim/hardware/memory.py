@@ -78,17 +78,20 @@ def read_tiles(
     begin: int,
     end: int,
     total: int,
+    shared_by: int = 1,
 ) -> int:
     """When tiles asked for now by this SM are usable there.
 
-    Tile number i, for begin ≤ i < end, has the key base + offsets[i] and sizes[i] bytes; all have `total` bytes.
+    Tile number i, for begin ≤ i < end, has the key base + offsets[i] and sizes[i] bytes; all have `total` bytes, of
+    which this SM asks L2 for 1 / `shared_by` and gets the rest multicast by others.
     """
     counts, rates, nodes, partitions = state.counts, state.rates, state.nodes, state.counts[PARTITIONS]
     filled = book(state.port_free_ps, sm, now_ps, int(total * rates[FILL_PS_PER_BYTE]) + 1)
     if partitions == 0:
         fetched: int = max(filled, hbm_read(state, now_ps, base + offsets[begin], total)) + counts[NEAR_MISS_PS]
         return fetched
-    served = book(counts, L2_FREE_PS, now_ps, int(total * rates[L2_READ_PS_PER_BYTE]) + 1)
+    asked = total // shared_by
+    served = book(counts, L2_FREE_PS, now_ps, int(asked * rates[L2_READ_PS_PER_BYTE]) + 1)
     side, weight = sm % partitions, counts[LINE_WEIGHT]
     missing = missing_far = come_over = left = found_ps = missing_key = 0
     for i in range(begin, end):
@@ -109,7 +112,7 @@ def read_tiles(
             left += dirty
         if arrival_ps > found_ps:
             found_ps = arrival_ps
-    counts[HIT_BYTES] += total - missing
+    counts[HIT_BYTES] += asked - missing
     usable: int = max(max(filled, served) + counts[FAR_HIT_PS if come_over else NEAR_HIT_PS], found_ps)
     if missing:
         latency_ps = counts[FAR_MISS_PS if missing_far else NEAR_MISS_PS]

@@ -5,9 +5,18 @@ What passes by passes through registers, so a GPU without a register file runs n
 
 from collections.abc import Mapping
 
+from gpusim.dtypes import DType
 from gpusim.errors import DoesNotFitError, UnsupportedError
 from gpusim.implementations.choosing import check_graph_fits, check_residency, over_table, validated
-from gpusim.implementations.gemm_planner import GemmShape, GemmTile, quickest_tile, shaped, step_of
+from gpusim.implementations.gemm_planner import (
+    SPLITS,
+    GemmShape,
+    GemmTile,
+    cluster_of,
+    quickest_kernel,
+    shaped,
+    step_of,
+)
 from gpusim.implementations.request import ScheduleRequest
 from gpusim.implementations.table import Implementation, implementations
 from gpusim.schedules import Choices, RowSoftmaxChoices
@@ -19,7 +28,8 @@ from gpusim.taskgraph.tensors import ceil_div
 from gpusim.units import KIB
 from gpusim.workloads import CacheReadWorkload, GemmWorkload, RowsWorkload, StreamWorkload, Workload
 
-GEMM_STAGES = 2
+GEMM_STAGES = {"8.0": 3, "9.0": 4}  # by compute capability; cuBLAS' tensor-core kernels are named ..._64x3 and ..._64x4
+OTHER_GEMM_STAGES = 2
 VECTOR_BYTES = 16  # a thread's widest load
 LARGEST_BLOCK = 1024  # threads
 TWO_ROWS_A_WARP_COLS = 128  # up to this many columns a warp takes two rows at once
@@ -80,9 +90,10 @@ def _with_gemm_tiles(
 ) -> tuple[Values, dict[str, KernelCost]]:
     """The tile that the library's heuristic picks, with the share of the rate that its shape reaches.
 
-    Stated sides win. Operands arrive two stages ahead, a line of each row of A at a time.
+    Stated choices win. Operands arrive a few stages ahead, a line of each row of A at a time.
     """
     picks = values.pop(_GEMM_TILES, None)
+    _check_split(values, workload)
     if not picks and not set(_GEMM_SIDES) <= values.keys():
         raise UnsupportedError(
             f"{implementation.name} has no tile table for {spec.architecture} (compute capability "
@@ -91,11 +102,38 @@ def _with_gemm_tiles(
         )
     cost = costs.get("gemm", KernelCost())
     shape = GemmShape(workload.m, workload.n, workload.k, workload.batch, workload.dtype)
-    quickest = quickest_tile(spec, cost, shape)
-    tile = GemmTile(_side(values, "tile_m", quickest.rows), _side(values, "tile_n", quickest.cols))
+    cluster, split = _side(values, "cluster", 1), values.get("split_k")
+    quickest = quickest_kernel(
+        spec, cost, shape, splits=(split,) if isinstance(split, int) else SPLITS if picks else (1,), cluster=cluster
+    )
+    tile = GemmTile(_side(values, "tile_m", quickest.tile.rows), _side(values, "tile_n", quickest.tile.cols))
     step = min(step_of(workload.dtype), workload.k)
-    planned: Values = {"tile_m": tile.rows, "tile_n": tile.cols, "tile_k": step, "stages": GEMM_STAGES}
-    return planned | values, costs | {"gemm": shaped(cost, tile)}
+    has_stated = any(side in values for side in _GEMM_SIDES)
+    planned: Values = {
+        "tile_m": tile.rows,
+        "tile_n": tile.cols,
+        "tile_k": step,
+        "stages": OTHER_GEMM_STAGES if has_stated else _gemm_stages(tile, step, spec, workload.dtype),
+        "split_k": quickest.split,
+    }
+    return planned | values | {"cluster": cluster_of(tile, workload.m, cluster)}, costs | {"gemm": shaped(cost, tile)}
+
+
+def _check_split(values: Mapping[str, object], workload: GemmWorkload) -> None:
+    split = _side(values, "split_k", 1)
+    if split > 1 and (workload.batch > 1 or workload.k % split):
+        raise UnsupportedError(
+            f"split_k is {split}, but there are {workload.batch:,} products of k = {workload.k:,}",
+            "split one product, and by a divisor of k",
+        )
+
+
+def _gemm_stages(tile: GemmTile, step: int, spec: GpuSpec, dtype: DType) -> int:
+    most = OTHER_GEMM_STAGES
+    if dtype is not DType.FP32:
+        most = GEMM_STAGES.get(spec.compute_capability, OTHER_GEMM_STAGES)
+    stage_bytes = (tile.rows + tile.cols) * step * dtype.size_bytes
+    return max(1, min(most, spec.sm.smem_per_cta_max_bytes // stage_bytes))
 
 
 def _side(values: Mapping[str, object], name: str, planned: int) -> int:

@@ -153,9 +153,10 @@ class _Memory:
             else:
                 self._arrays[tensor.name] = np.full(shape, np.nan, _storage_type(tensor.dtype, precision))
 
-    def view(self, tile: Tile, indices: Mapping[str, int], grid_heads: int) -> Array:
+    def view(self, tile: Tile, indices: Mapping[str, int], trips: Mapping[str, int]) -> Array:
         row, col = block_of(tile, indices)
-        matrix: Array = self._arrays[tile.tensor.name][indices[HEAD] // tile.tensor.heads_per_matrix(grid_heads)]
+        heads_per_matrix = tile.tensor.heads_per_matrix(trips[tile.head])
+        matrix: Array = self._arrays[tile.tensor.name][indices[tile.head] // heads_per_matrix]
         return matrix[row * tile.rows : (row + 1) * tile.rows, col * tile.cols : (col + 1) * tile.cols]
 
     def free_after(self, kernel_number: int) -> None:
@@ -174,7 +175,7 @@ class _Cta:
 
     def __init__(self, kernel: Kernel, memory: _Memory, precision: Precision, observers: _Observers) -> None:
         self._memory = memory
-        self._heads = kernel.trips()[HEAD]
+        self._trips = kernel.trips()
         self._observers = observers
         self._operand = _storage_type(kernel.compute_dtype, precision)
         self._wide = np.float64 if precision == "float64" else np.float32
@@ -211,9 +212,9 @@ class _Cta:
         with np.errstate(invalid="ignore", divide="ignore"):
             match step.task.op:
                 case Load(tile=tile, into=buffer):
-                    self._put(step, buffer, self._memory.view(tile, step.indices, self._heads))
+                    self._put(step, buffer, self._memory.view(tile, step.indices, self._trips))
                 case Store(buffer=buffer, tile=tile):
-                    target = self._memory.view(tile, step.indices, self._heads)
+                    target = self._memory.view(tile, step.indices, self._trips)
                     target[...] = at(buffer)[: target.shape[0], : target.shape[1]]
                 case MatMul() as op:
                     self._multiply(step, op)
@@ -225,7 +226,7 @@ class _Cta:
                     content = self._widened(at(src)) * scale
                     self._put(step, dst, content.T if transpose else content)
                 case Add(buffer=buffer, other=other):
-                    at(buffer)[...] = self._widened(at(buffer)) + self._widened(at(other))
+                    self._add(at(buffer), self._widened(at(other)))
                 case KeepAboveDiagonal(buffer=buffer, tile=tile):
                     row, col = block_of(tile, step.indices)
                     at(buffer)[...] = np.triu(at(buffer), 1 + row * tile.rows - col * tile.cols)
@@ -264,6 +265,12 @@ class _Cta:
 
     def _widened(self, content: Array) -> Array:
         return content.astype(self._wide)
+
+    def _add(self, buffer: Array, other: Array) -> None:
+        """A ragged tile is added to the part that it covers, a single row or column to all."""
+        rows, cols = (None if extent == 1 else extent for extent in other.shape)
+        covered = buffer[:rows, :cols]
+        covered[...] = self._widened(covered) + other
 
     def _multiply(self, step: Step, op: MatMul) -> None:
         """Operands as the matrix unit sees them: rounded to the workload's format, multiplied and summed wide."""

@@ -1,31 +1,41 @@
 """Matrix-multiply kernels: one CTA an output tile, or one operand stationary in shared memory.
 
-`build` is the schedule of a single product. Splitting a long inner dimension over CTAs is not modelled.
+`build` is the schedule of a single product. Where CTAs split a long inner dimension, each sums up its part in fp32 and
+a second kernel adds the parts.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Literal
 
+from gpusim.dtypes import DType
 from gpusim.schedules.kernel_choices import GemmChoices
-from gpusim.taskgraph import Fill, Kernel, KernelBuilder, KernelCost, MatMul, Role, TaskGraph, Tensor
+from gpusim.taskgraph import Add, Fill, Kernel, KernelBuilder, KernelCost, MatMul, Role, TaskGraph, Tensor
 from gpusim.taskgraph.tensors import ceil_div
 from gpusim.workloads import GemmWorkload
 
+REDUCE_ROWS = 4  # rows of an output tile in a CTA that adds the parts of a split product
 WARP_ROWS = 64  # rows of an output tile that a warp, or a warpgroup of wgmma, computes; CUTLASS' usual warp tile
 
 
 def build(workload: GemmWorkload, choices: GemmChoices, costs: Mapping[str, KernelCost]) -> TaskGraph:
-    """C = A B in one kernel; `costs` may hold its constants under "gemm"."""
-    m, n, k = workload.m, workload.n, workload.k
+    """C = A B; `costs` may hold constants under "gemm" and, where the inner dimension is split, "reduce".
+
+    Split, one product becomes `split_k`: A is held as that many blocks of columns and B as blocks of rows.
+    """
+    split, dtype = choices.split_k, workload.dtype
+    m, n, k, heads = workload.m, workload.n, workload.k // split, workload.batch * split
     tile_m, tile_n, tile_k = choices.tile_m, choices.tile_n, choices.tile_k
-    a = Tensor("A", workload.batch, m, k, workload.dtype, Role.INPUT, tile_m, tile_k)
-    b = Tensor("B", workload.batch, k, n, workload.dtype, Role.INPUT, tile_k, tile_n)
-    c = Tensor("C", workload.batch, m, n, workload.dtype, Role.OUTPUT, tile_m, tile_n)
+    a = Tensor("A", heads, m, k, dtype, Role.INPUT, tile_m, tile_k)
+    b = Tensor("B", heads, k, n, dtype, Role.INPUT, tile_k, tile_n)
+    out_rows = tile_m if split == 1 else math.gcd(tile_m, REDUCE_ROWS)
+    c = Tensor("C", workload.batch, m, n, dtype, Role.OUTPUT, out_rows, tile_n)
+    parts = Tensor("C_parts", heads, m, n, DType.FP32, Role.TEMPORARY, out_rows, tile_n)
     kernel = tiled_gemm(
         "gemm",
         a,
         b,
-        c,
+        c if split == 1 else parts,
         tile_rows=tile_m,
         tile_cols=tile_n,
         step=tile_k,
@@ -35,8 +45,28 @@ def build(workload: GemmWorkload, choices: GemmChoices, costs: Mapping[str, Kern
         cost=costs.get("gemm"),
         ctas_per_sm=choices.ctas_per_sm,
         warp_cols=choices.warp_cols,
+        cluster=choices.cluster,
+        band=choices.band,
     )
-    return TaskGraph((kernel,))
+    if split == 1:
+        return TaskGraph((kernel,))
+    return TaskGraph((kernel, sum_of_parts("reduce", parts, c, cost=costs.get("reduce"))))
+
+
+def sum_of_parts(name: str, parts: Tensor, out: Tensor, *, cost: KernelCost | None) -> Kernel:
+    """out = the sum of all matrices of `parts`, tile by tile; sums stream through registers."""
+    cta = KernelBuilder(
+        name, grid=[("n", out.col_tiles), ("m", out.row_tiles), ("head", 1)], warps=4, compute_dtype=out.dtype
+    )
+    shape = out.tile_rows, out.tile_cols
+    part = cta.accumulator("part", *shape, stages=parts.heads, resident_rows=0)
+    sums = cta.accumulator("sums", *shape, resident_rows=0)
+    cta.do("sums = 0", Fill(sums, 0.0))
+    with cta.loop("part", parts.heads):
+        cta.load(parts.tile(row="m", col="n", head="part"), part)
+        cta.do("sums += part", Add(sums, part))
+    cta.store(sums, out.tile(row="m", col="n"))
+    return cta.build(cost=cost)
 
 
 def tiled_gemm(
@@ -55,22 +85,25 @@ def tiled_gemm(
     cost: KernelCost | None,
     ctas_per_sm: int | None,
     warp_cols: int = WARP_ROWS,
+    cluster: int = 1,
+    band: int | None = None,
 ) -> Kernel:
     """out = scale · a · b (or a · bᵀ): a grid of tile_rows × tile_cols output tiles, a loop over the inner dimension.
 
     The loop advances by `step` columns of `a`. Tiles are whole tiles of the tensors; a warp computes 64 × `warp_cols`.
+    `cluster` row tiles share their tile of `b`; the grid is walked in bands of `band` column tiles.
     """
     cta = KernelBuilder(
         name,
         grid=[("n", ceil_div(out.cols, tile_cols)), ("m", ceil_div(out.rows, tile_rows)), ("head", out.heads)],
         warps=warps,
-        compute_dtype=out.dtype,
+        compute_dtype=a.dtype,
     )
     steps = ceil_div(a.cols, step)
     stages = min(stages, steps)
-    a_shape = {"row_tiles": tile_rows // a.tile_rows, "col_tiles": step // a.tile_cols}
+    a_shape = tile_rows // a.tile_rows, step // a.tile_cols
     b_rows, b_cols = (tile_cols, step) if transpose_b else (step, tile_cols)
-    b_shape = {"row_tiles": b_rows // b.tile_rows, "col_tiles": b_cols // b.tile_cols}
+    b_shape = b_rows // b.tile_rows, b_cols // b.tile_cols
     a_buffer = cta.buffer("A", tile_rows, step, stages=stages)
     b_buffer = cta.buffer("B", b_rows, b_cols, stages=stages)
     sums = cta.accumulator("C", tile_rows, tile_cols)
@@ -78,16 +111,16 @@ def tiled_gemm(
     if steps > 1:
         cta.do("C = 0", Fill(sums, 0.0))
     with cta.loop("k", steps):
-        cta.load(a.tile(row="m", col="k", **a_shape), a_buffer)
+        cta.load(a.tile("m", "k", *a_shape), a_buffer)
         row, col = ("n", "k") if transpose_b else ("k", "n")
-        cta.load(b.tile(row=row, col=col, **b_shape), b_buffer)
+        cta.load(b.tile(row, col, *b_shape), b_buffer, shared_by=cluster)
         product = MatMul(a_buffer, b_buffer, sums, transpose_b, steps > 1, scale, warp_tile)
         cta.do("C += A B", product)
     cta.store(
         sums,
         out.tile(row="m", col="n", row_tiles=tile_rows // out.tile_rows, col_tiles=tile_cols // out.tile_cols),
     )
-    return cta.build(cost=cost, ctas_per_sm=ctas_per_sm)
+    return cta.build(cost=cost, ctas_per_sm=ctas_per_sm, band=band)
 
 
 def stationary_gemm(

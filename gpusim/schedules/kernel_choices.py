@@ -12,7 +12,9 @@ class GemmChoices(BaseModel):
 
     `tile_m` × `tile_n` is an output tile, whose main loop advances by `tile_k` of the inner dimension with `stages`
     buffers of each operand. `ctas_per_sm` pins the residency of a library's kernel. A warp, or a warpgroup of wgmma,
-    computes 64 rows and `warp_cols` columns of the tile.
+    computes 64 rows and `warp_cols` columns of the tile. `split_k` CTAs share the inner dimension of a tile; a second
+    kernel adds their sums. A cluster of `cluster` CTAs down the grid reads its tile of B once and multicasts it. CTAs
+    start in bands of `band` tiles across, as in CUTLASS' threadblock swizzle; None is row after row.
     """
 
     model_config = STRICT
@@ -24,6 +26,9 @@ class GemmChoices(BaseModel):
     stages: PositiveWhole = 2
     ctas_per_sm: PositiveWhole | None = None
     warp_cols: PositiveWhole = 64
+    split_k: Literal[1, 2, 4, 8, 16] = 1
+    cluster: Literal[1, 2, 4] = 1
+    band: PositiveWhole | None = None
 
 
 class RowSoftmaxChoices(BaseModel):

@@ -74,9 +74,9 @@ class KernelBuilder:
         """Appends one task."""
         self._open[-1].append(Task(name, op, guard))
 
-    def load(self, tile: Tile, into: Buffer, guard: Guard | None = None) -> None:
-        """Appends an asynchronous load."""
-        self.do(f"load {tile.tensor.name}", Load(tile, into), guard)
+    def load(self, tile: Tile, into: Buffer, guard: Guard | None = None, *, shared_by: int = 1) -> None:
+        """Appends an asynchronous load, multicast to `shared_by` CTAs."""
+        self.do(f"load {tile.tensor.name}", Load(tile, into, shared_by), guard)
 
     def store(self, buffer: Buffer, tile: Tile, guard: Guard | None = None) -> None:
         """Appends a posted store."""
@@ -90,6 +90,7 @@ class KernelBuilder:
         ctas_per_sm: int | None = None,
         access: Access = "streamed",
         line_weight: int = 1,
+        band: int | None = None,
     ) -> Kernel:
         """The finished kernel."""
         return Kernel(
@@ -105,4 +106,5 @@ class KernelBuilder:
             ctas_per_sm=ctas_per_sm,
             access=access,
             line_weight=line_weight,
+            band=band,
         )

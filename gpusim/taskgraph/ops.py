@@ -15,10 +15,15 @@ FP32_OPS_PER_SCORE = 3.5
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Asynchronous copy of a tile from device memory into a buffer."""
+    """Asynchronous copy of a tile from device memory into a buffer.
+
+    The `shared_by` CTAs of a thread-block cluster that read the same tile each ask for their part of it and multicast
+    it to the others (TMA): L2 gives the tile once.
+    """
 
     tile: Tile
     into: Buffer
+    shared_by: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,8 @@ from typing import Literal
 from gpusim.dtypes import DType
 from gpusim.taskgraph.cost import KernelCost
 from gpusim.taskgraph.ops import Load, Op, Store
+from gpusim.taskgraph.tensors import HEAD as HEAD
 from gpusim.taskgraph.tensors import Buffer, Role, Space, Tensor, ceil_div
-
-HEAD = "head"  # the grid index that selects the matrix of every tensor
 
 Accumulators = Literal["smem", "registers"]
 Access = Literal["streamed", "random"]
@@ -62,11 +61,13 @@ Node = Task | Loop
 class Kernel:
     """A grid of CTAs running one program.
 
-    `grid` lists (index, count), the first varying fastest: the dispatch order. `program` is in program order; the
-    dependencies follow from it (see `unroll.py`). `warps` a CTA; `grain` real CTAs stand behind one CTA of the graph;
-    `ctas_per_sm`, where a table pins it, replaces the occupancy that limits would give. `compute_dtype` is the
-    format matrix units multiply in. `access` "random" is a kernel that loads single cache lines, such as a pointer
-    chase: each of its tiles is one line that stands for `line_weight` lines in the capacity of L2.
+    `grid` lists (index, count), the first varying fastest: the dispatch order. With a `band`, the first two indices
+    are walked in bands of so many values of the first, so that CTAs side by side in time form a block. `program` is
+    in program order; the dependencies follow from it (see `unroll.py`). `warps` a CTA; `grain` real CTAs stand behind
+    one CTA of the graph; `ctas_per_sm`, where a table pins it, replaces the occupancy that limits would give.
+    `compute_dtype` is the format matrix units multiply in. `access` "random" is a kernel that loads single cache
+    lines, such as a pointer chase: each of its tiles is one line that stands for `line_weight` lines in the capacity
+    of L2.
     """
 
     name: str
@@ -81,6 +82,7 @@ class Kernel:
     ctas_per_sm: int | None = None
     access: Access = "streamed"
     line_weight: int = 1
+    band: int | None = None
 
     @property
     def ctas(self) -> int:
@@ -89,8 +91,17 @@ class Kernel:
 
     def coordinates(self) -> Iterator[tuple[int, ...]]:
         """Grid coordinates of every CTA in dispatch order."""
-        for values in itertools.product(*(range(extent) for _, extent in reversed(self.grid))):
-            yield values[::-1]
+        extents = [extent for _, extent in self.grid]
+        if self.band is None:
+            for values in itertools.product(*(range(extent) for extent in reversed(extents))):
+                yield values[::-1]
+            return
+        across, down, *others = extents
+        for outer in itertools.product(*(range(extent) for extent in reversed(others))):
+            for first in range(0, across, self.band):
+                for second in range(down):
+                    for value in range(first, min(first + self.band, across)):
+                        yield (value, second, *outer[::-1])
 
     @property
     def smem_bytes(self) -> int:

@@ -22,6 +22,7 @@ def _kernel_problems(kernel: Kernel) -> Iterator[str]:
     yield from (f"{kernel.name}: {problem}" for problem in _unread_loads(kernel.program))
     written: set[Buffer] = set()
     indices = kernel.trips()
+    yield from _kernel_order_problems(kernel)
     if HEAD not in dict(kernel.grid):
         yield f"{kernel.name}: the grid has no '{HEAD}' index"
     for task in kernel.tasks():
@@ -63,13 +64,18 @@ def _task_problems(task: Task, indices: Mapping[str, int]) -> Iterator[str]:
     match task.op:
         case Load(tile=tile, into=buffer) | Store(tile=tile, buffer=buffer):
             yield from _tile_problems(tile, buffer, indices)
-            yield from _head_problems(task.op, tile.tensor, indices)
+            yield from _head_problems(task.op, tile, indices)
         case MatMul(a=a, b=b, out=out, transpose_b=transpose_b):
             inner, cols = (b.cols, b.rows) if transpose_b else (b.rows, b.cols)
             if (a.cols, a.rows, cols) != (inner, out.rows, out.cols):
                 yield f"shapes {a.rows}×{a.cols} · {inner}×{cols} do not give {out.rows}×{out.cols}"
         case _:
             return
+
+
+def _kernel_order_problems(kernel: Kernel) -> Iterator[str]:
+    if kernel.band is not None and len(kernel.grid) < 2:
+        yield f"{kernel.name}: bands need a grid of two indices"
 
 
 def _tile_problems(tile: Tile, buffer: Buffer, indices: Mapping[str, int]) -> Iterator[str]:
@@ -87,12 +93,17 @@ def _tile_problems(tile: Tile, buffer: Buffer, indices: Mapping[str, int]) -> It
         yield f"a {tile.rows}×{tile.cols} tile does not fill buffer {buffer.name} of {buffer.rows}×{buffer.cols}"
 
 
-def _head_problems(op: Load | Store, tensor: Tensor, indices: Mapping[str, int]) -> Iterator[str]:
+def _head_problems(op: Load | Store, tile: Tile, indices: Mapping[str, int]) -> Iterator[str]:
     """Neighbouring heads may read one matrix; written by several it would hold whichever came last."""
-    heads = indices.get(HEAD, tensor.heads)
+    tensor = tile.tensor
+    if tile.head != HEAD and tile.head not in indices:
+        yield f"tile of {tensor.name} uses index {tile.head}, which is no loop or grid index"
+        return
+    heads = indices.get(tile.head, tensor.heads)
     is_shared = heads % tensor.heads == 0 and isinstance(op, Load)
     if tensor.heads != heads and not is_shared:
-        yield f"the grid has {heads} heads, but {tensor.name} has {tensor.heads}"
+        where = "the grid" if tile.head == HEAD else f"index {tile.head}"
+        yield f"{where} has {heads} heads, but {tensor.name} has {tensor.heads}"
 
 
 def _flow_problems(graph: TaskGraph) -> Iterator[str]:

@@ -9,6 +9,8 @@ from enum import StrEnum
 
 from gpusim.dtypes import DType
 
+HEAD = "head"  # the grid index that selects the matrix of every tensor, unless an address names another
+
 
 class Role(StrEnum):
     """What a tensor is to the caller of the graph."""
@@ -79,20 +81,26 @@ class Tensor:
         """How many neighbouring heads of a grid share one matrix of this tensor."""
         return grid_heads // self.heads
 
-    def tile(self, row: str | int = 0, col: str | int = 0, row_tiles: int = 1, col_tiles: int = 1) -> "Tile":
+    def tile(
+        self, row: str | int = 0, col: str | int = 0, row_tiles: int = 1, col_tiles: int = 1, head: str = HEAD
+    ) -> "Tile":
         """The block of row_tiles × col_tiles tiles whose block coordinates are the indices `row` and `col`."""
-        return Tile(self, row, col, row_tiles, col_tiles)
+        return Tile(self, row, col, row_tiles, col_tiles, head)
 
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A block of whole tiles. `row` and `col` name a grid or loop index, or are a fixed block number."""
+    """A block of whole tiles. `row` and `col` name a grid or loop index, or are a fixed block number.
+
+    The index `head` selects the matrix.
+    """
 
     tensor: Tensor
     row: str | int
     col: str | int
     row_tiles: int
     col_tiles: int
+    head: str = HEAD
 
     @property
     def rows(self) -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from gpusim.taskgraph.ops import Load, Store, reads, writes
 from gpusim.taskgraph.program import Kernel, Loop, Node, Task
-from gpusim.taskgraph.tensors import Buffer, Tile
+from gpusim.taskgraph.tensors import HEAD, Buffer, Tile
 
 Slot = tuple[str, int]
 Place = Slot | tuple[str, int, int, int]  # an on-chip buffer stage, or a tile of device memory
@@ -109,8 +109,9 @@ class _Hazards:
 
 def _places(tile: Tile, indices: Mapping[str, int]) -> list[Place]:
     row, col = block_of(tile, indices)
+    matrix = 0 if tile.head == HEAD else indices[tile.head]
     return [
-        (tile.tensor.name, 0, row * tile.row_tiles + i, col * tile.col_tiles + j)
+        (tile.tensor.name, matrix, row * tile.row_tiles + i, col * tile.col_tiles + j)
         for i in range(tile.row_tiles)
         for j in range(tile.col_tiles)
     ]

@@ -79,9 +79,9 @@ def test_accesses_share_one_list_of_tiles() -> None:
     """Blocks and tiles are counted over all accesses; each has one `begin` more than blocks."""
     tables = flat()
     assert [
-        [0, 2, 1, 2, 0, 0, 0, 0, 1, 0],
-        [6, 2, 1, 3, 3, 0, 0, 0, 1, 2],
-        [15, 2, 3, 1, 0, 0, 1, 0, 1, 6],
+        [0, 2, 1, 2, 0, 0, 0, 0, 1, 0, 1],
+        [6, 2, 1, 3, 3, 0, 0, 0, 1, 2, 1],
+        [15, 2, 3, 1, 0, 0, 1, 0, 1, 6, 1],
     ] == tables.accesses.tolist()
     assert [0, 2, 2, 3, 4, 5, 5, 6] == tables.begin.tolist()
     assert [48, 0, 32, 32, 8, 0, 32, 0] == tables.total.tolist()

@@ -32,6 +32,24 @@ def test_a_product_reads_its_operands_once_a_tile_of_the_other_side() -> None:
     assert (2 * a_bytes + 2 * b_bytes, 256 * 256 * 2) == moved(TILES, GemmWorkload(m=256, n=256, k=64))
 
 
+def test_a_split_product_writes_its_parts_in_fp32_and_reads_them_again() -> None:
+    """Each of 4 parts reads a quarter of A and of B, twice; their sums are 4 matrices of 4-byte numbers."""
+    choices = TILES | {"split_k": 4}
+    product, reduce = plan(parse_request(choices, "test"), A100, GemmWorkload(m=256, n=256, k=4096)).graph.kernels
+    operands, parts = 2 * (256 * 4096 + 4096 * 256) * 2, 4 * 256 * 256 * 4
+    done, summed = kernel_work(product), kernel_work(reduce)
+    assert (operands, parts) == (done.read_bytes, done.write_bytes)
+    assert (parts, 256 * 256 * 2) == (summed.read_bytes, summed.write_bytes)
+    assert (2 * 256 * 256 * 4096, 0) == (done.flops, summed.flops)
+
+
+def test_a_cluster_asks_l2_once_for_the_operand_it_shares() -> None:
+    """256 × 256 in 128 × 128 tiles: each column of tiles reads its half of B once for both of its rows."""
+    a_bytes = b_bytes = 256 * 64 * 2
+    product = GemmWorkload(m=256, n=256, k=64)
+    assert (2 * a_bytes + b_bytes, 256 * 256 * 2) == moved(TILES | {"cluster": 2}, product)
+
+
 def test_ragged_tiles_move_what_lies_inside_the_matrices() -> None:
     """200 × 72 by 72 × 136, three times: still two tiles a side, and no byte of padding."""
     a_bytes, b_bytes, c_bytes = 200 * 72 * 2, 72 * 136 * 2, 200 * 136 * 2

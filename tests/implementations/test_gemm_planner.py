@@ -6,7 +6,7 @@ import pytest
 
 from gpusim.dtypes import DType
 from gpusim.implementations import parse_request, plan
-from gpusim.implementations.gemm_planner import TILES, GemmShape, GemmTile, quickest_tile, step_of
+from gpusim.implementations.gemm_planner import TILES, GemmShape, GemmTile, quickest_kernel, quickest_tile, step_of
 from gpusim.specs import GpuSpec, load_gpu
 from gpusim.taskgraph import KernelCost
 from gpusim.workloads import AttentionWorkload
@@ -100,6 +100,17 @@ def test_fp32_has_tiles_of_its_own(spec: GpuSpec, cost: KernelCost, cols: int, t
 def test_a_step_of_the_main_loop_is_a_line_a_row(dtype: DType, step: int) -> None:
     """128 bytes."""
     assert step == step_of(dtype)
+
+
+def test_a_long_inner_dimension_is_split() -> None:
+    """256 × 256 × 16,384 on A100: without a split 16 tiles at most run, each 16,384 columns long."""
+    assert 1 < quickest_kernel(A100, A100_COST, GemmShape(256, 256, 16384, 1, DType.BF16)).split
+
+
+@pytest.mark.parametrize("shape", [(4096, 4096, 4096, 1), (256, 256, 16384, 2), (256, 256, 1024, 1)])
+def test_full_grids_batches_and_short_products_are_not_split(shape: tuple[int, int, int, int]) -> None:
+    """512 tiles of 128 × 256 have work for 108 SMs; only one product is split, and into parts of 1,024 or more."""
+    assert 1 == quickest_kernel(A100, A100_COST, GemmShape(*shape, DType.BF16)).split
 
 
 FA1 = AttentionWorkload(batch=16, heads=8, seqlen_q=1024, seqlen_k=1024, head_dim=64)

@@ -6,7 +6,7 @@ import pytest
 
 from gpusim.errors import DoesNotFitError, ScenarioError, UnsupportedError
 from gpusim.implementations import implementations, names_that_compute, parse_request, plan
-from gpusim.implementations.gemm_planner import GemmShape, quickest_tile
+from gpusim.implementations.gemm_planner import GemmShape, quickest_kernel
 from gpusim.schedules import SCHEDULES, Choices
 from gpusim.specs import load_gpu
 from gpusim.workloads import (
@@ -39,10 +39,11 @@ def test_a_product_takes_the_quickest_tile_of_its_library(gpu: str, dtype: str) 
     """With the shape's share of the rate; a step of the main loop is one line: 64 numbers of 2 bytes or 32 of 4."""
     workload, spec = GemmWorkload(m=4096, n=4096, k=512, dtype=dtype), load_gpu(gpu)
     cost = implementations()["torch_matmul"].kernel_costs(spec, workload)["gemm"]
-    tile = quickest_tile(spec, cost, GemmShape(4096, 4096, 512, 1, workload.dtype))
+    tile = quickest_kernel(spec, cost, GemmShape(4096, 4096, 512, 1, workload.dtype), cluster=2).tile
+    stages = 2 if dtype == "fp32" else {"a100_sxm4_40gb": 3, "h100_sxm5_80gb": 4}[gpu]
     planned = plan(parse_request("torch_matmul", "test"), spec, workload)
     asked = planned.choices
-    assert (tile.rows, tile.cols, 64 if dtype == "bf16" else 32, 2) == (
+    assert (tile.rows, tile.cols, 64 if dtype == "bf16" else 32, stages) == (
         asked.tile_m,
         asked.tile_n,
         asked.tile_k,

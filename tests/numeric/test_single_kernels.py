@@ -37,6 +37,16 @@ def test_gemm_multiplies(tiles: tuple[int, int, int], stages: int) -> None:
     np.testing.assert_allclose(output, inputs["A"] @ inputs["B"], rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("band", [None, 2])
+@pytest.mark.parametrize("split", [1, 2, 4])
+def test_a_split_product_is_the_sum_of_its_parts(split: int, band: int | None) -> None:
+    """13 × 32 by 32 × 15: blocks of columns of A times blocks of rows of B, in bands of two column tiles too."""
+    choices = {"tile_m": 8, "tile_n": 4, "tile_k": 4, "split_k": split, "band": band}
+    inputs, output = run(build("gemm", GemmWorkload(m=13, n=15, k=32), **choices))
+    expected = np.hstack(list(inputs["A"])) @ np.vstack(list(inputs["B"]))
+    np.testing.assert_allclose(output[0], expected, rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize("row_reads", [1, 3])
 @pytest.mark.parametrize(("cta_rows", "grain"), [(1, 1), (1, 13), (4, 1), (2, 8)])
 def test_row_softmax_is_that_of_every_row(row_reads: int, cta_rows: int, grain: int) -> None:
