@@ -87,10 +87,10 @@ def read_tiles(
     """
     counts, rates, nodes, partitions = state.counts, state.rates, state.nodes, state.counts[PARTITIONS]
     filled = book(state.port_free_ps, sm, now_ps, int(total * rates[FILL_PS_PER_BYTE]) + 1)
-    if partitions == 0:
-        fetched: int = max(filled, hbm_read(state, now_ps, base + offsets[begin], total)) + counts[NEAR_MISS_PS]
-        return fetched
     asked = total // shared_by
+    if partitions == 0:
+        fetched: int = max(filled, hbm_read(state, now_ps, base + offsets[begin], asked)) + counts[NEAR_MISS_PS]
+        return fetched
     served = book(counts, L2_FREE_PS, now_ps, int(asked * rates[L2_READ_PS_PER_BYTE]) + 1)
     side, weight = sm % partitions, counts[LINE_WEIGHT]
     missing = missing_far = come_over = left = found_ps = missing_key = 0
