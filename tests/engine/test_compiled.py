@@ -37,7 +37,7 @@ from gpusim.taskgraph import (
     Tensor,
 )
 from gpusim.trace import Stall, TimelineRecorder
-from gpusim.workloads import AttentionWorkload, Conditions
+from gpusim.workloads import AttentionWorkload, Conditions, GemmWorkload
 
 A100 = load_gpu("a100_sxm4_40gb")
 GPUS = ["a100_sxm4_40gb", "h100_sxm5_80gb", "canvas"]
@@ -99,6 +99,23 @@ def test_single_kernels_run_the_same(name: str, shape: str, gpu: str) -> None:
     """Products, passes, streams, chases and reads of a cache, cold and warm."""
     spec = load_gpu(gpu)
     graph = plan(parse_request(name, "test"), spec, kernel_shapes.SHAPES[name][shape]).graph
+    for conditions in CONDITIONS:
+        assert_equal(graph, spec, conditions)
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "choices"),
+    [
+        (512, 1280, {}),
+        (384, 1280, {"tile_m": 64, "tile_n": 64}),
+        (256, 256, {"split_k": 4}),
+        (200, 1300, {"cluster": 1}),
+    ],
+)
+def test_bands_clusters_and_splits_run_the_same(m: int, n: int, choices: dict[str, object]) -> None:
+    """More columns of tiles than a band, row tiles in pairs or not, and a product split over CTAs, whole and ragged."""
+    spec, workload = load_gpu("h100_sxm5_80gb"), GemmWorkload(m=m, n=n, k=256)
+    graph = plan(parse_request({"name": "torch_matmul", **choices}, "test"), spec, workload).graph
     for conditions in CONDITIONS:
         assert_equal(graph, spec, conditions)
 

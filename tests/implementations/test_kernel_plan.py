@@ -256,3 +256,11 @@ def test_choices_of_single_kernels_are_checked(written: Mapping[str, object], sa
         parse_request(written, "test")
     assert said in str(caught.value)
     assert 1 == len(caught.value.problems)
+
+
+@pytest.mark.parametrize(("batch", "k"), [(2, 256), (1, 258)])
+def test_a_split_is_of_one_product_and_by_a_divisor_of_k(batch: int, k: int) -> None:
+    """Parts of several products, or unequal parts, are not what libraries run."""
+    workload = GemmWorkload(batch=batch, m=256, n=256, k=k)
+    with pytest.raises(UnsupportedError, match=rf"split_k is 4, but there are {batch} products of k = {k}; split one"):
+        plan(parse_request({"name": "torch_matmul", "split_k": 4}, "test"), load_gpu("a100_sxm4_80gb"), workload)

@@ -228,3 +228,25 @@ def test_all_problems_arrive_together() -> None:
     total = cta.accumulator("total", 4, 4)
     cta.store(total, X.tile(row="k"))
     assert 4 == len(problems(cta.build()))
+
+
+def test_bands_need_a_second_index() -> None:
+    """There is no second index to move on where a grid has one."""
+    assert ["bad: bands need a grid of two indices"] == problems(replace(product_of_one_index(), band=2))
+
+
+def product_of_one_index() -> Kernel:
+    """A copy whose grid has nothing but heads."""
+    cta = builder(grid=[("head", 1)])
+    tile = cta.buffer("tile", 4, 4)
+    cta.load(X.tile(), tile)
+    cta.store(tile, Y.tile())
+    return cta.build()
+
+
+def test_bands_are_walked_one_after_another() -> None:
+    """Three columns in bands of two: rows 0 and 1 of the first two columns, then the third column."""
+    cta = builder(grid=[("n", 3), ("m", 2), ("head", 1)])
+    kernel = replace(cta.build(), band=2)
+    expected = [(0, 0), (1, 0), (0, 1), (1, 1), (2, 0), (2, 1)]
+    assert [(n, m, 0) for n, m in expected] == list(kernel.coordinates())
