@@ -119,8 +119,8 @@ class Implementation(BaseModel):
     """A released implementation: its schedule, and the tables that say how it really runs.
 
     All rows that hold apply in order; a later row only adds what earlier rows left open. The rows of `base`, another
-    implementation, follow its own, and those of `library`, whose kernels it calls, come last. `fitted_to` names the
-    measured files whose rows its constants, those of base and library included, were fitted to.
+    implementation, follow its own; those of `library`, of whose kernels it calls `kernels` (None: any), come last.
+    `fitted_to` names the measured files whose rows its constants, those of base and library included, were fitted to.
     """
 
     model_config = STRICT
@@ -128,6 +128,7 @@ class Implementation(BaseModel):
     name: str
     base: str | None = None
     library: str | None = None
+    kernels: list[str] | None = None
     schedule: str
     summary: str
     versions: list[str] = []
@@ -235,7 +236,7 @@ def _read(name: str) -> Implementation:
         own = own.model_copy(update=both)
     if own.library is not None:
         library = _library(own.library)
-        both = {field: getattr(own, field) + getattr(library, field) for field in ("fitted_to", "costs")}
+        both = {"fitted_to": own.fitted_to + library.fitted_to, "costs": own.costs + _of(own.kernels, library.costs)}
         own = own.model_copy(update=both)
     return own
 
@@ -244,6 +245,14 @@ def _library(name: str) -> Library:
     file = f"{name}.yaml"
     library = _validated(Library, load_strict(read_text(_FOLDER / file), file), file)
     return library.model_copy(update={"costs": _named(library.costs, name)})
+
+
+def _of(kernels: list[str] | None, rows: list[CostRow]) -> list[CostRow]:
+    """The rows of these kernels."""
+    if kernels is None:
+        return rows
+    kept = [row.model_copy(update={"kernels": [name for name in row.kernels if name in kernels]}) for row in rows]
+    return [row for row in kept if row.kernels]
 
 
 def _named(rows: Sequence[CostRow], table: str) -> list[CostRow]:

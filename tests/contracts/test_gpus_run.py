@@ -183,7 +183,7 @@ def test_the_record_is_json(gpu: str, name: str, shape: str) -> None:
 
 @pytest.mark.parametrize(("gpu", "name", "shape"), RUNS)
 def test_kernels_and_gaps_make_the_latency(gpu: str, name: str, shape: str) -> None:
-    """Under the profiler the kernels' times add up; before each, a stream leaves its gap where a graph leaves its own."""
+    """Under the profiler the kernels' times add up; a stream has its gap before each where a graph has its own."""
     answer = result(gpu, name, shape)
     assert answer.latency_ms == pytest.approx(sum(kernel.latency_ms for kernel in answer.kernels), rel=1e-12)
     launch = load_gpu(gpu).launch
