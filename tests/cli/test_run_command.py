@@ -21,7 +21,7 @@ POINT_KEYS = """
     hbm_write_bytes smem_read_bytes smem_write_bytes extra_memory_bytes peak_memory_bytes flops executed_flops tile_q
     tile_kv stages warps accumulators smem_bytes_per_cta registers_per_thread ctas ctas_per_sm waves bound_ms bottleneck
     stalls mode sampled_error kernels"""
-ADDED_KEYS = {"stack", "ceiling_ms", "roofline_ms", "operand_gb_per_s", "latency_per_hop_ns"}
+ADDED_KEYS = {"stack", "bound_by", "ceiling_ms", "roofline_ms", "operand_gb_per_s", "latency_per_hop_ns"}
 KERNEL_KEYS = """
     m n k rows cols elements loads stores threads_per_cta footprint_bytes part_bytes hops rounds tile_m tile_n tile_k"""
 PRODUCT = ("run", "--gpu", "a100_sxm4_40gb", "--schedule", "torch_matmul", "--workload", "m=256", "--workload", "n=128")
