@@ -94,7 +94,8 @@ def _names(series: SeriesFigures) -> list[str]:
 
 
 def _key_cells(key: SeriesKey) -> list[str]:
-    what = f"{key.kernel}, causal" if key.causal else key.kernel
+    is_fp32 = key.head_dim is not None and key.dtype == "fp32"
+    what = ", ".join((key.kernel, *["fp32"] * is_fp32, *["causal"] * bool(key.causal)))
     return [key.file.removesuffix(".csv"), key.gpu, what, str(key.head_dim or key.dtype or "")]
 
 
