@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -293,7 +292,6 @@ def _specs(gpus: Sequence[str], overrides: Mapping[str, str]) -> SpecOf:
     if overrides:
         _check_overrides(asked or [load_gpu(name) for name in gpu_names()], overrides)
 
-    @cache
     def spec_of(name: str) -> GpuSpec | None:
         preset = load_gpu(name)
         spec = next((spec for spec in asked if spec.product == preset.product), None) if asked else preset

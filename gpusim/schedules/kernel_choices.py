@@ -26,8 +26,8 @@ class GemmChoices(BaseModel):
     stages: PositiveWhole = 2
     ctas_per_sm: PositiveWhole | None = None
     warp_cols: PositiveWhole = 64
-    split_k: Literal[1, 2, 4, 8, 16] = 1
-    cluster: Literal[1, 2, 4] = 1
+    split_k: Literal[1, 2, 4, 8] = 1
+    cluster: Literal[1, 2] = 1
     band: PositiveWhole | None = None
 
 

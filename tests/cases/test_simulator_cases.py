@@ -123,12 +123,14 @@ def test_E18_sram_size_decides_what_fits_and_how_many_bytes_move() -> None:
 
 
 def test_E18_bandwidth_is_in_bytes_per_second_and_stalls_are_shares_of_time() -> None:
-    """No words per cycle: units stand in the names; and where nothing was simulated there are no stalls."""
+    """No words per cycle: SRAM in KiB, HBM in TB/s; and where nothing was simulated there are no stalls."""
     refused = run_point(
         Point(load_gpu("t4"), parse_request("flash2", "case"), SMALL, COLD),
     )
     assert (None, None) == (refused.stalls, refused.latency_ms)
-    assert "bytes/s" in gpu_text(load_gpu("a100_sxm4_40gb")) or "B/s" in gpu_text(load_gpu("a100_sxm4_40gb"))
+    page = gpu_text(load_gpu("a100_sxm4_40gb"))
+    for size_or_rate in ("164.0 KiB", "40.0 MiB", "1.555 TB/s", "128 B/clk"):
+        assert size_or_rate in page
     simulated = ok("flash2", SMALL, load_gpu("a100_sxm4_40gb"))
     assert 1 == pytest.approx(sum((simulated.stalls or {}).values()))
 
