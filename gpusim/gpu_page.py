@@ -119,6 +119,8 @@ def _groups(spec: GpuSpec, origins: Sequence[str]) -> Iterator[str]:
         ("Launch", "launch", spec.launch),
         ("Power", "power", spec.power),
     ]
+    if spec.power is not None and spec.power.energy is not None:
+        groups.append(("Energy of work", "power.energy", spec.power.energy))
     for title, path, group in groups:
         rows = ["none"] if group is None else _rows(spec, path, group, origins)
         yield "\n".join([f"{title} ({path})", *(_INDENT + row for row in rows)])

@@ -25,7 +25,10 @@ from gpusim.workloads import AttentionWorkload, ChaseWorkload, Conditions, Workl
 
 SIZE_GUARD_STEPS = 10_000_000  # loop steps on SimPy; about a minute of simulation
 COMPILED_STEPS_PER_SIMPY_STEP = 20  # what machine code walks while SimPy walks one, at the least
-REPORTED_CHOICES = {"tile_q", "tile_kv", "tile_m", "tile_n", "tile_k", "stages", "warps", "accumulators"}
+REPORTED_CHOICES = {
+    *("tile_q", "tile_kv", "tile_m", "tile_n", "tile_k"),
+    *("stages", "warps", "accumulators", "order", "scheduler"),
+}
 BUSY_SHARE = 0.6  # from this share of the time on, a resource is called the bottleneck
 
 
@@ -105,7 +108,10 @@ def _with_host(point: Point) -> Conditions:
         return conditions
     stack = stacks()[conditions.stack]
     floor_ms = stack.host_floor_ms.get(point.request.name)
-    times = {"host_floor_ms": floor_ms, "host_overhead_ms": stack.host_overhead_ms}
+    overhead_ms = stack.host_overhead_ms
+    if conditions.timing == "graph":
+        overhead_ms = stack.graph_overhead_ms.get(point.spec.architecture)
+    times = {"host_floor_ms": floor_ms, "host_overhead_ms": overhead_ms}
     return conditions.model_copy(update={name: ms for name, ms in times.items() if getattr(conditions, name) is None})
 
 
@@ -116,7 +122,7 @@ def answer(point: Point, **fields: object) -> PointResult:
         "gpu": point.spec.name,
         "schedule": point.request.schedule.name,
         "implementation": point.request.label,
-        "version": point.request.version,
+        "version": point.request.effective_version,
         "dtype": workload.dtype,
         "sm_clock_mhz": conditions.sm_clock_mhz,
         "timing": conditions.timing,
@@ -172,6 +178,8 @@ def _simulated_fields(point: Point, planned: Plan, run: Simulation) -> dict[str,
         "bound_by": bound.resource,
         "ceiling_ms": ceiling_ms(workload, spec),
         "roofline_ms": roofline_ms(workload, operand_bytes, spec),
+        "sustained_clock_mhz": main.sustained_clock_mhz,
+        "power_w": main.power_w,
         "bottleneck": "launch" if launch_share >= BUSY_SHARE else main.bottleneck,
         "stalls": _stall_shares(run, launch_share),
         "mode": run.mode,
@@ -181,7 +189,7 @@ def _simulated_fields(point: Point, planned: Plan, run: Simulation) -> dict[str,
 
 def _band_fields(point: Point, latency_ms: float) -> dict[str, object]:
     """The error band, where measurements of this very GPU and implementation give one."""
-    band = band_of(point.spec, point.request.label, latency_ms)
+    band = band_of(point.spec, point.request.label, point.request.effective_version, latency_ms)
     if band is None:
         return {}
     low_ms, high_ms = band.limits_ms(latency_ms)
@@ -224,6 +232,8 @@ def _kernel_result(kernel: Kernel, done: KernelRun, spec: GpuSpec) -> KernelResu
         bottleneck=_bottleneck(done.busy, spec),
         stalls={kind: spent_ps / slot_ps for kind, spent_ps in done.stall_ps.items()},
         busy=done.busy,
+        sustained_clock_mhz=done.sustained_hz / 1e6,
+        power_w=done.power_w,
     )
 
 

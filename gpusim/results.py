@@ -1,17 +1,24 @@
 """One frozen result a point: what was asked, the answer, and why. JSON and rows are made from it."""
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict
 
 from gpusim.trace import Stall
 from gpusim.workloads import WORKLOADS, CacheReadWorkload, Workload
 
+if TYPE_CHECKING:
+    from gpusim.report.notebook import Picture
+
 Status = Literal["ok", "refused", "out_of_memory", "unsupported", "error"]
 
 
 class KernelResult(BaseModel):
-    """One kernel of a point. Latencies in ms, traffic in bytes, `busy` as shares of the elapsed time by unit."""
+    """One kernel of a point. Latencies in ms, traffic in bytes, `busy` as shares of the elapsed time by unit.
+
+    `sustained_clock_mhz` is the SM clock that its main loop holds under the power limit, `power_w` the board's mean
+    power while it runs, None where energies are unknown.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -35,6 +42,8 @@ class KernelResult(BaseModel):
     bottleneck: str
     stalls: dict[Stall, float]
     busy: dict[str, float]
+    sustained_clock_mhz: float
+    power_w: float | None
 
 
 class PointResult(BaseModel):
@@ -46,8 +55,9 @@ class PointResult(BaseModel):
     `latency_per_hop_ns` is a pointer chase's.
     `l2_read_bytes` and `l2_write_bytes` are what the SMs ask of L2 (of HBM where there is no L2). `latency_lo_ms` and
     `latency_hi_ms` are the error band of this GPU and implementation from validation; `validated` is False where there
-    is none. `stalls` are shares of all CTA slots' time. None stands for what a point does not have: the fields of other
-    kinds of workloads, and answers where it was not simulated.
+    is none. `sustained_clock_mhz` and `power_w` are those of the longest kernel. `stalls` are shares of all CTA slots'
+    time. None stands for what a point does not have: the fields of other kinds of workloads, and answers where it was
+    not simulated.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
@@ -118,11 +128,15 @@ class PointResult(BaseModel):
     stages: int | None = None
     warps: int | None = None
     accumulators: str | None = None
+    order: str | None = None
+    scheduler: str | None = None
     smem_bytes_per_cta: int | None = None
     registers_per_thread: int | None = None
     ctas: int | None = None
     ctas_per_sm: int | None = None
     waves: float | None = None
+    sustained_clock_mhz: float | None = None
+    power_w: float | None = None
     bound_ms: float | None = None
     bound_by: str | None = None
     roofline_ms: float | None = None
@@ -151,7 +165,33 @@ class PointResult(BaseModel):
             return self.l2_read_bytes / self.latency_ms / 1e6
         return self.operand_gb_per_s
 
+    @classmethod
+    def columns(cls) -> list[str]:
+        """Names of the values of a row: fields as users write them, stalls as a column a reason, kernels left out."""
+        stalls = [f"stall_{reason.value}" for reason in Stall]
+        fields = ["pass" if field == "pass_" else field for field in cls.model_fields if field != "kernels"]
+        place = fields.index("stalls")
+        return [*fields[:place], *stalls, *fields[place + 1 :]]
+
+    def row(self) -> dict[str, object]:
+        """The point as one flat row by column, for a data frame: None where it has no value, no error band included."""
+        shares = self.stalls or {}
+        values: dict[str, object] = {f"stall_{reason.value}": shares.get(reason) for reason in Stall}
+        values |= {"pass": self.pass_, "validated": self.validated or None}
+        return {name: values[name] if name in values else getattr(self, name) for name in self.columns()}
+
     def record(self) -> dict[str, object]:
         """The point as one JSON object, with `pass` spelled as users write it."""
         values = self.model_dump(mode="json")
         return {("pass" if name == "pass_" else name): value for name, value in values.items()}
+
+    def plot(self) -> "Picture":
+        """A picture of where its time goes, kernel by kernel; a notebook shows it."""
+        from gpusim.report.notebook import time_picture
+
+        return time_picture(self)
+
+    def _repr_html_(self) -> str:
+        from gpusim.report.notebook import point_html
+
+        return point_html(self)

@@ -43,6 +43,7 @@ PositiveWhole = Annotated[int, BeforeValidator(_whole), Field(gt=0)]
 NonNegativeWhole = Annotated[int, BeforeValidator(_whole), Field(ge=0)]
 PositiveNumber = Annotated[float, Field(gt=0)]
 NonNegativeNumber = Annotated[float, Field(ge=0)]
+Share = Annotated[float, Field(gt=0, le=1)]
 
 _UNITS = {
     "bytes_per_s": "bytes/s",

@@ -12,6 +12,7 @@ GIB = 1 << 30
 PS_PER_NS = 10**3
 PS_PER_MS = 10**9
 PS_PER_S = 10**12
+J_PER_PJ = 1e-12
 
 
 def ps_from_cycles(cycles: float, clock_hz: float) -> int:

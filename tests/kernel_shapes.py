@@ -1,6 +1,8 @@
-"""Small workloads for every implementation of a single kernel: whole and ragged, resident and not."""
+"""Small workloads for every implementation of a single kernel, whole and ragged, and small tiles for attention."""
 
 from gpusim.implementations import implementations, names_that_compute
+from gpusim.schedules import SCHEDULES, AttentionChoices, WarpgroupChoices
+from gpusim.schedules.choices import WARPGROUP_ROWS
 from gpusim.workloads import (
     AttentionWorkload,
     CacheReadWorkload,
@@ -42,3 +44,9 @@ _SHAPES: dict[type[Workload], dict[str, Workload]] = {
 
 SHAPES: dict[str, dict[str, Workload]] = {name: _SHAPES[kind] for kind in _SHAPES for name in names_that_compute(kind)}
 CASES = [(name, shape) for name, shapes in SHAPES.items() for shape in shapes]
+
+
+def small_choices(schedule: str) -> AttentionChoices:
+    """Choices of a schedule of attention with tiles of 4 rows; a warpgroup has 64 query rows, no fewer."""
+    kind = SCHEDULES[schedule].choices
+    return kind(tile_q=WARPGROUP_ROWS if kind is WarpgroupChoices else 4, tile_kv=4)

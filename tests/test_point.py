@@ -101,7 +101,6 @@ def test_waiting_for_the_host_is_launch_time() -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"causal": True},
         {"dropout": 0.1},
         {"mask": "alibi"},
         {"window": 64},

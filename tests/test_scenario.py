@@ -132,7 +132,7 @@ def test_a_shipped_name_and_its_path_are_the_same() -> None:
 def test_an_unknown_scenario_lists_the_shipped_ones() -> None:
     """Those of attention and of single kernels."""
     with pytest.raises(
-        UnknownNameError, match="'nope' is not known; choose one of: canvas_bytes, gemm_shapes"
+        UnknownNameError, match="'nope' is not known; choose one of: canvas_bytes, flash_forward_h100, gemm_shapes"
     ) as caught:
         load_scenario("nope")
     assert {"seqlen_sweep_a100", "stream_occupancy"} <= set(caught.value.known)

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from gpusim.dtypes import DType
 from gpusim.specs import GpuSpec, SmSpec
-from gpusim.workloads import Cache, Workload, compulsory_bytes
+from gpusim.specs.sm import TensorPath
+from gpusim.workloads import AttentionWorkload, Cache, Workload, compulsory_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +21,13 @@ def peak_flop_per_s(spec: GpuSpec, dtype: DType) -> float:
     return float(matmul_flop_per_clk(spec.sm, dtype)) * spec.sm.count * spec.sm.clock_hz
 
 
-def matmul_flop_per_clk(sm: SmSpec, dtype: DType) -> int:
-    """Dense matrix FLOP per clock and SM: tensor cores, or a multiply-add a lane for fp32."""
-    return 2 * sm.fp32_lanes if dtype is DType.FP32 else sm.tensor_flop_per_clk[dtype]
+def matmul_flop_per_clk(sm: SmSpec, dtype: DType, path: TensorPath | None = None) -> float:
+    """Dense matrix FLOP per clock and SM: tensor cores by their instructions `path` (None: the fastest), or a
+    multiply-add a lane for fp32."""
+    if dtype is DType.FP32:
+        return 2 * sm.fp32_lanes
+    share = sm.mma_sync_share if path == "mma_sync" and sm.mma_sync_share is not None else 1.0
+    return share * sm.tensor_flop_per_clk[dtype]
 
 
 def matrix_pipe(dtype: DType) -> str:
@@ -36,19 +41,20 @@ def ceiling_ms(workload: Workload, spec: GpuSpec) -> float:
 
 
 def lower_bound(workload: Workload, spec: GpuSpec, cache: Cache) -> Bound:
-    """Largest of FLOPs/peak, bytes that must cross HBM/peak, and exponentials/SFU rate; never zero.
+    """Largest of least FLOPs/peak, bytes that must cross HBM/peak, and exponentials/SFU rate; never zero.
 
     Outputs may stay in L2 at the end, and with a warm cache inputs may lie there at the start, so L2's size is taken
     off what must cross. What computes nothing and need not cross at all still passes the port of L2.
     """
     hbm, l2 = spec.memory.hbm, spec.memory.l2
+    flops = workload.least_flops if isinstance(workload, AttentionWorkload) else workload.flops
     l2_bytes = 0 if l2 is None else l2.size_bytes
     if cache == "cold":
         crossing = workload.input_bytes + max(0, workload.output_bytes - l2_bytes)
     else:
         crossing = max(0, compulsory_bytes(workload) - l2_bytes)
     seconds = {
-        matrix_pipe(workload.dtype): ceiling_ms(workload, spec) / 1e3,
+        matrix_pipe(workload.dtype): flops / peak_flop_per_s(spec, workload.dtype),
         "HBM": crossing / hbm.peak_bandwidth_bytes_per_s,
         "special functions": workload.exps / spec.sfu_peak_ops_per_s,
     }

@@ -6,7 +6,7 @@ granularity, registers in units a warp, threads, warps and CTA slots.
 
 from dataclasses import dataclass
 
-from gpusim.errors import DoesNotFitError
+from gpusim.errors import DoesNotFitError, UnsupportedError
 from gpusim.specs import GpuSpec, SmSpec
 from gpusim.specs.sm import WARP_THREADS
 from gpusim.taskgraph import Kernel
@@ -24,16 +24,21 @@ class Occupancy:
 def registers_per_thread(kernel: Kernel, sm: SmSpec) -> int:
     """Registers a thread is given: accumulator tiles plus the working registers, capped as a compiler caps them.
 
-    0 on a machine without a register file.
+    What a kernel's table pins wins. 0 on a machine without a register file.
     """
     if sm.register_file is None:
         return 0
+    if kernel.registers_per_thread is not None:
+        return kernel.registers_per_thread
     needed = kernel.accumulator_registers_per_thread + sm.register_file.working_registers_per_thread
     return min(needed, sm.register_file.max_registers_per_thread)
 
 
 def check_fits(kernel: Kernel, spec: GpuSpec) -> None:
-    """Raises DoesNotFitError when one CTA exceeds the SM's shared memory, registers or threads."""
+    """Raises DoesNotFitError when one CTA exceeds the SM's shared memory, registers or threads.
+
+    UnsupportedError where the GPU lacks its matrix instructions.
+    """
     sm = spec.sm
     if kernel.smem_bytes > sm.smem_per_cta_max_bytes:
         raise DoesNotFitError(_smem_reason(kernel, spec), _smem_knobs(kernel))
@@ -43,6 +48,11 @@ def check_fits(kernel: Kernel, spec: GpuSpec) -> None:
             f"{kernel.name} has {kernel.warps} warps = {threads} threads per CTA but {spec.name} allows "
             f"{sm.max_threads_per_cta}",
             "lower warps",
+        )
+    if kernel.tensor_path is not None and kernel.tensor_path not in sm.tensor_paths:
+        raise UnsupportedError(
+            f"{kernel.name} multiplies with {kernel.tensor_path} but {spec.name} has only {', '.join(sm.tensor_paths)}",
+            "use a GPU that has it, or a schedule without",
         )
     _check_registers(kernel, spec)
 
@@ -103,6 +113,11 @@ def _limits(kernel: Kernel, sm: SmSpec) -> dict[str, int]:
         limits["shared memory"] = sm.smem_bytes // charged
     if sm.register_file is not None:
         unit = sm.register_file.allocation_unit_registers
-        warp_registers = ceil_div(registers_per_thread(kernel, sm) * WARP_THREADS, unit) * unit
-        limits["registers"] = sm.register_file.registers_per_sm // (warp_registers * kernel.warps)
+        cta_registers = 0
+        for warps, registers in (
+            (kernel.warps - kernel.producer_warps, registers_per_thread(kernel, sm)),
+            (kernel.producer_warps, kernel.producer_registers_per_thread),
+        ):
+            cta_registers += warps * ceil_div(registers * WARP_THREADS, unit) * unit
+        limits["registers"] = sm.register_file.registers_per_sm // cta_registers
     return limits

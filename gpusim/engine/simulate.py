@@ -2,9 +2,12 @@
 
 `timing` says what the result includes. "graph" and "event" add a gap before each kernel, that of a CUDA graph's nodes
 or of a stream, from the end of the kernel before to the launch of the first CTA: how a kernel drains and the next one
-fills the GPU is simulated and not in it. "host" is as "event", with an isolated launch in front and the host's own time
-on top; "ncu" is kernels alone. `cache: warm` runs the graph twice and reports the second run, unless its tensors are
-many times the L2: then little of the first run is left, neither tiles to hit nor written bytes to push out.
+fills the GPU is simulated and not in it. "host" is as "event", with an isolated launch in front; on top of it and of a
+graph comes what the software around takes besides; "ncu" is kernels alone. `cache: warm` runs the graph twice and
+reports the second run, unless its tensors are many times the L2: then little of the first run is left, neither tiles to
+hit nor written bytes to push out. Where energies are known, kernels that mix matrix and softmax work run as fast as the
+power limit lets them, and products at the clock they are known to sustain; single kernels under a profiler (ncu) are
+not throttled.
 """
 
 from dataclasses import dataclass
@@ -17,6 +20,7 @@ from gpusim.engine.compiled import has_numba
 from gpusim.engine.cta import Process
 from gpusim.engine.keys import first_keys, most_l2_nodes, num_keys
 from gpusim.engine.lower import lower
+from gpusim.engine.power import power_budget
 from gpusim.engine.slots import SlotOutcome, SlotTask, run_compiled, run_on_simpy
 from gpusim.errors import UnsupportedError
 from gpusim.hardware import (
@@ -45,7 +49,11 @@ COMPILED_FROM_STEPS = 8_000  # loop steps; below, SimPy is done before numba is 
 
 @dataclass(frozen=True, slots=True)
 class KernelRun:
-    """What one kernel did. Times in ps, traffic in bytes; `busy` maps a unit to its share of the elapsed time."""
+    """What one kernel did. Times in ps, traffic in bytes; `busy` maps a unit to its share of the elapsed time.
+
+    `sustained_hz` is the SM clock its main loop held, `power_w` the board's mean power, of its arithmetic and idling,
+    None where energies are unknown.
+    """
 
     name: str
     start_ps: int
@@ -60,6 +68,8 @@ class KernelRun:
     l2_hit_bytes: int
     stall_ps: dict[Stall, int]
     busy: dict[str, float]
+    sustained_hz: float
+    power_w: float | None
 
     @property
     def elapsed_ps(self) -> int:
@@ -172,7 +182,7 @@ class _Run:
 
     def _with_host(self, gpu_ps: int) -> int:
         conditions = self._conditions
-        if conditions.timing == "host":
+        if conditions.timing in ("host", "graph"):
             gpu_ps += round((conditions.host_overhead_ms or 0.0) * PS_PER_MS)
         if conditions.timing in ("event", "host"):
             return max(gpu_ps, round((conditions.host_floor_ms or 0.0) * PS_PER_MS))
@@ -218,7 +228,9 @@ class _KernelOnMachine:
         self._start_ps = run.env.now
         self._work = kernel_work(kernel)
         self._clock_hz = spec.sm.clock_hz
-        if self._work.flops and kernel.compute_dtype is not DType.FP32 and run.is_in_a_loop:
+        self._budget = power_budget(spec, kernel.compute_dtype)
+        is_limited = self._budget is not None and self._work.exps > 0 and run.is_in_a_loop
+        if self._work.flops and kernel.compute_dtype is not DType.FP32 and run.is_in_a_loop and not is_limited:
             self._clock_hz = min(self._clock_hz, spec.sm.tensor_clock_hz)
         self._occupancy = occupancy(kernel, spec)
         self._before = self._counters()
@@ -233,7 +245,7 @@ class _KernelOnMachine:
         )
         self.task = SlotTask(
             kernel,
-            lower(kernel, spec.sm, self._clock_hz, run.bases),
+            lower(kernel, spec.sm, self._clock_hz, run.bases, self._budget if is_limited else None),
             run.machine,
             spec.sm.count,
             self._occupancy.ctas_per_sm,
@@ -257,21 +269,30 @@ class _KernelOnMachine:
             ctas=self._kernel.ctas * self._kernel.grain,
             ctas_per_sm=self._occupancy.ctas_per_sm,
             limited_by=self._occupancy.limited_by,
-            waves=self._kernel.ctas / self.task.num_slots,
+            waves=self._kernel.ctas / self.task.num_resident,
             work=self._work,
             hbm_read_bytes=read,
             hbm_write_bytes=write,
             l2_hit_bytes=hit,
             stall_ps=spent | {Stall.IDLE: elapsed * self.task.num_slots - sum(spent.values())},
             busy=self._busy(elapsed, read + write, spent[Stall.COMPUTE]),
+            sustained_hz=self.task.lowered.sustained_hz,
+            power_w=self._power_w(elapsed),
         )
+
+    def _power_w(self, elapsed_ps: int) -> float | None:
+        power = self._spec.power
+        if self._budget is None or power is None or power.energy is None:
+            return None
+        energy_j = self._budget.energy_j(self._work.flops, self._work.exps, self.task.lowered.sustained_hz)
+        return power.energy.idle_w + energy_j * PS_PER_S / elapsed_ps
 
     def _busy(self, elapsed_ps: int, hbm_bytes: int, compute_ps: int) -> dict[str, float]:
         """Share of the elapsed time each unit needs at its own peak, and that SM pipes are held; none exceeds 1."""
         sm, hbm, work = self._spec.sm, self._spec.memory.hbm, self._work
         clocks = elapsed_ps / PS_PER_S * self._clock_hz * sm.count
         seconds = elapsed_ps / PS_PER_S
-        flop_per_clk = matmul_flop_per_clk(sm, self._kernel.compute_dtype)
+        flop_per_clk = matmul_flop_per_clk(sm, self._kernel.compute_dtype, self._kernel.tensor_path)
         busy = {
             "pipe": compute_ps / (elapsed_ps * sm.count),
             "tensor": work.flops / (flop_per_clk * clocks),

@@ -3,6 +3,7 @@
 SimPy is the reference and the only one that records a timeline. Both walk the same lowered kernel on the same machine.
 """
 
+import itertools
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ import simpy
 
 from gpusim.engine.clock import Environment
 from gpusim.engine.compiled import compiled_run_kernel
-from gpusim.engine.cta import CtaSlot
+from gpusim.engine.cta import CtaSlot, ResidentCta, WorkQueue
 from gpusim.engine.loop import (
     ACCEPTED_PS,
     SPENT_COMPUTE,
@@ -42,7 +43,11 @@ _SPENT_COLUMNS = {
 
 @dataclass(frozen=True, slots=True)
 class SlotTask:
-    """A lowered kernel, the machine it runs on, and how many of its CTAs an SM holds at once; durations in ps."""
+    """A lowered kernel, the machine it runs on, and how many of its CTAs an SM holds at once; durations in ps.
+
+    Every warpgroup of a resident CTA has a slot of its own: slot s is on SM s modulo the number of SMs, those of the
+    first resident CTA of every SM come first, and of these the first warpgroups.
+    """
 
     kernel: Kernel
     lowered: LoweredKernel
@@ -53,9 +58,14 @@ class SlotTask:
     store_queue_ps: int
 
     @property
-    def num_slots(self) -> int:
-        """Slots of the whole GPU; slot number s is on SM s modulo the number of SMs."""
+    def num_resident(self) -> int:
+        """CTAs the whole GPU holds at once."""
         return self.ctas_per_sm * self.num_sms
+
+    @property
+    def num_slots(self) -> int:
+        """Slots of the whole GPU."""
+        return self.num_resident * self.kernel.warpgroups_per_cta
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,33 +81,40 @@ Running = Generator[simpy.Event, Any, SlotOutcome]
 
 def run_on_simpy(env: Environment, task: SlotTask, recorder: Recorder | None) -> Running:
     """One SimPy process a slot."""
-    queue = task.kernel.coordinates()
-    slots = [
-        CtaSlot(
-            env,
-            task.machine,
-            number % task.num_sms,
-            task.lowered.accesses,
-            track=f"sm[{number % task.num_sms}].slot[{number // task.num_sms}]",
-            kernel_name=task.kernel.name,
-            launch_ps=task.launch_ps,
-            store_queue_ps=task.store_queue_ps,
-            recorder=recorder,
+    queue = WorkQueue(task.kernel, task.num_resident)
+    ctas = [ResidentCta(env, task.machine, queue, place, task.launch_ps) for place in range(task.num_resident)]
+    slots = []
+    for layer, warpgroup, sm in itertools.product(
+        range(task.ctas_per_sm), range(task.kernel.warpgroups_per_cta), range(task.num_sms)
+    ):
+        track = f"sm[{sm}].slot[{layer}]"
+        slots.append(
+            CtaSlot(
+                env,
+                task.machine,
+                sm,
+                task.lowered.accesses,
+                ctas[layer * task.num_sms + sm],
+                warpgroup,
+                track=track if task.kernel.warpgroups is None else f"{track}.warpgroup[{warpgroup}]",
+                kernel_name=task.kernel.name,
+                store_queue_ps=task.store_queue_ps,
+                recorder=recorder,
+            )
         )
-        for number in range(task.num_slots)
-    ]
-    yield simpy.AllOf(env, [env.process(slot.run(queue, task.lowered)) for slot in slots])
+    yield simpy.AllOf(env, [env.process(slot.run(task.lowered)) for slot in slots])
     spent = {kind: sum(slot.spent_ps[kind] for slot in slots) for kind in _SPENT_COLUMNS}
     return SlotOutcome(max(slot.accepted_ps for slot in slots), spent)
 
 
 def run_compiled(env: Environment, task: SlotTask) -> Running:
     """The whole kernel in one call of machine code, and one wait until its end."""
-    tables = flatten(task.lowered, task.kernel)
-    slots = new_slots(task.num_slots, tables)
+    tables = flatten(task.lowered, task.kernel, task.num_resident)
+    slots = new_slots(task.num_slots, task.num_sms, tables)
     shared = Shared(
         task.machine.pipe_free_ps,
         task.machine.launcher_free_ps,
+        np.zeros(1, dtype=np.int64),
         np.zeros(1, dtype=np.int64),
         task.kernel.ctas,
         task.num_sms,

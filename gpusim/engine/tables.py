@@ -30,11 +30,18 @@ PROGRAM_COLUMNS = 7
     LOOP_END_LOAD,
     LOOP_FIRST_PHASE,
     LOOP_END_PHASE,
+    LOOP_NUM_LAST,
+    LOOP_DIAGONAL_SLOT,
+    LOOP_DIAGONAL_ROWS,
+    LOOP_DIAGONAL_COLS,
+    LOOP_DIAGONAL_SHIFT,
+    LOOP_DIAGONAL_GROUP,
     LOOP_COLUMNS,
-) = range(9)
+) = range(15)
 LOAD_ACCESS, LOAD_STAGES, LOAD_READY, LOAD_COLUMNS = range(4)
 (
     PHASE_USE_PS,
+    PHASE_LAST_USE_PS,
     PHASE_FIRST_WAIT,
     PHASE_END_WAIT,
     PHASE_FIRST_ISSUE,
@@ -42,7 +49,7 @@ LOAD_ACCESS, LOAD_STAGES, LOAD_READY, LOAD_COLUMNS = range(4)
     PHASE_FIRST_STORE,
     PHASE_END_STORE,
     PHASE_COLUMNS,
-) = range(8)
+) = range(9)
 (
     ACCESS_BASE,
     ACCESS_HEAD_SLOT,
@@ -64,6 +71,7 @@ class Tables(NamedTuple):
 
     `refs` holds the lists of access and load numbers that ranges of other tables point into. `LOAD_READY` is a load's
     first place among the arrival times of a CTA, of which there are `num_ready`; a CTA has `num_slots` index values.
+    `grid` counts CTAs; index `split` of it (−1: none) counts `warpgroups` for each.
     """
 
     program: Ints
@@ -77,21 +85,26 @@ class Tables(NamedTuple):
     offsets: Ints  # by tile: key, counted from the first of its matrix
     sizes: Ints  # by tile: bytes
     grid: Ints
+    descending: Ints  # by grid index: whether it runs from its last value down
     band: int  # values of the first index that are walked before the second moves on
+    split: int
+    warpgroups: int
+    stride: int  # of a static persistent grid, 0 where CTAs are taken from a counter
+    is_launched: bool  # every CTA is launched, not only the first of a persistent grid
     num_slots: int
     num_ready: int
 
 
-def flatten(lowered: LoweredKernel, kernel: Kernel) -> Tables:
-    """The tables of a lowered kernel."""
-    return _Flattener(lowered, kernel).tables()
+def flatten(lowered: LoweredKernel, kernel: Kernel, num_resident: int) -> Tables:
+    """The tables of a lowered kernel, of which the GPU holds `num_resident` CTAs at once."""
+    return _Flattener(lowered, kernel, num_resident).tables()
 
 
 class _Flattener:
-    def __init__(self, lowered: LoweredKernel, kernel: Kernel) -> None:
+    def __init__(self, lowered: LoweredKernel, kernel: Kernel, num_resident: int) -> None:
         self._lowered = lowered
-        self._grid = [extent for _, extent in kernel.grid]
-        self._band = self._grid[0] if kernel.band is None else kernel.band
+        self._kernel = kernel
+        self._num_resident = num_resident
         self._program: list[list[int]] = []
         self._loops: list[list[int]] = []
         self._loads: list[list[int]] = []
@@ -103,6 +116,8 @@ class _Flattener:
         self._add_blocks(self._lowered.blocks)
         self._program.append([END])
         accesses, begin, total, offsets, sizes = self._access_tables()
+        kernel = self._kernel
+        names = [index for index, _ in kernel.grid]
         return Tables(
             _rows(self._program, PROGRAM_COLUMNS),
             _rows(self._loops, LOOP_COLUMNS),
@@ -114,8 +129,13 @@ class _Flattener:
             total,
             offsets,
             sizes,
-            np.array(self._grid, dtype=np.int64),
-            self._band,
+            np.array(kernel.cta_grid, dtype=np.int64),
+            np.array([name in kernel.descending for name in names], dtype=np.int64),
+            kernel.cta_grid[0] if kernel.band is None else kernel.band,
+            -1 if kernel.warpgroups is None else names.index(kernel.warpgroups[0]),
+            kernel.warpgroups_per_cta,
+            self._num_resident if kernel.scheduler == "static" else 0,
+            kernel.scheduler == "hardware",
             self._lowered.num_slots,
             self._num_ready,
         )
@@ -145,9 +165,12 @@ class _Flattener:
         for phase in loop.phases:
             waits = self._listed([first_load + number for number in phase.waits])
             issues = self._listed([first_load + number for number in phase.issues])
-            self._phases.append([phase.use_ps, *waits, *issues, *self._listed(phase.stores)])
+            self._phases.append([phase.use_ps, phase.last_use_ps, *waits, *issues, *self._listed(phase.stores)])
         loads, phases = (first_load, len(self._loads)), (first_phase, len(self._phases))
-        return [loop.slot, loop.trips, loop.entry_ps, loop.step_ps, *loads, *phases]
+        row = [loop.slot, loop.trips, loop.entry_ps, loop.step_ps, *loads, *phases, loop.num_last]
+        if (diagonal := loop.diagonal) is not None:
+            row += [loop.diagonal_slot, diagonal.rows, diagonal.cols, diagonal.shift, diagonal.group]
+        return row
 
     def _add_outer_loop(self, loop: OuterLoop) -> None:
         """Bodies that are the same are written once; the first, a middle and the last iteration may differ."""

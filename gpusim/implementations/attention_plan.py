@@ -18,8 +18,9 @@ from gpusim.implementations.choosing import (
 )
 from gpusim.implementations.gemm_planner import GemmShape, GemmTile, quickest_tile, shaped, step_of
 from gpusim.implementations.request import ScheduleRequest
-from gpusim.implementations.table import Implementation, implementations
-from gpusim.schedules import MASK_PASSES, Choices, NaiveChoices, Schedule
+from gpusim.implementations.table import Implementation, implementations, stacks
+from gpusim.schedules import MASK_PASSES, Choices, NaiveChoices, Schedule, WarpgroupChoices
+from gpusim.schedules.kv_cache import with_cache_write
 from gpusim.specs import GpuSpec
 from gpusim.taskgraph import KernelCost, TaskGraph
 from gpusim.workloads import AttentionWorkload
@@ -39,10 +40,10 @@ def plan_attention(
     a CTA exceeds the SM.
     """
     implementation, schedule = implementations()[request.name], request.schedule
-    _check_supported(workload, implementation)
+    _check_supported(workload, implementation, schedule, spec)
     costs: dict[str, KernelCost] = {}
     if spec.sm.register_file is not None:
-        costs = implementation.kernel_costs(spec, workload)
+        costs = implementation.kernel_costs(spec, workload, request.version)
     values = _choices(request, implementation, spec, workload, stack)
     if values.pop(_GEMM_TILES, None):
         values, costs = _with_quickest_tiles(values, costs, spec, workload)
@@ -52,17 +53,29 @@ def plan_attention(
     check_graph_fits(graph, schedule, choices, spec, workload, _SIDES)
     if "ctas_per_sm" in request.choices:
         check_residency(graph, spec)
-    return choices, graph
+    return choices, _in_stack(graph, stack)
 
 
-def _check_supported(workload: AttentionWorkload, implementation: Implementation) -> None:
+def _in_stack(graph: TaskGraph, stack: str | None) -> TaskGraph:
+    """The graph with the kernels that the software around it runs before."""
+    around = None if stack is None else stacks().get(stack)
+    if around is None or around.kv_cache_write is None:
+        return graph
+    return with_cache_write(graph, KernelCost(hbm_efficiency=around.kv_cache_write))
+
+
+def _check_supported(
+    workload: AttentionWorkload, implementation: Implementation, schedule: Schedule, spec: GpuSpec
+) -> None:
+    is_square = workload.seqlen_q == workload.seqlen_k
+    is_eager = schedule.choices is NaiveChoices
     is_grouped = workload.kv_heads != workload.heads
     missing = [
         what
         for what, is_asked in (
             (f"pass {workload.pass_}", workload.pass_ != "fwd"),
             ("a causal mask", workload.causal and "causal" not in implementation.masks),
-            ("a causal mask with seqlen_q ≠ seqlen_k", workload.causal and workload.seqlen_q != workload.seqlen_k),
+            ("a causal mask with seqlen_q ≠ seqlen_k", workload.causal and is_eager and not is_square),
             (f"dropout {workload.dropout:g}", workload.dropout > 0),
             (f"mask '{workload.mask}'", workload.mask not in ("none", *implementation.masks)),
             ("a sliding window", workload.window is not None),
@@ -72,6 +85,11 @@ def _check_supported(workload: AttentionWorkload, implementation: Implementation
     ]
     if missing:
         raise UnsupportedError(f"no model yet for {', '.join(missing)}", "ask for a forward pass without that")
+    if schedule.choices is WarpgroupChoices and "wgmma" not in spec.sm.tensor_paths:
+        raise UnsupportedError(
+            f"{implementation.name} multiplies with wgmma but {spec.name} has only {', '.join(spec.sm.tensor_paths)}",
+            "use flash2, or a Hopper GPU",
+        )
     if workload.dtype not in implementation.dtypes:
         known = ", ".join(implementation.dtypes)
         raise UnsupportedError(f"{implementation.name} has no model for dtype {workload.dtype}", f"use {known}")
@@ -117,7 +135,7 @@ def _choices(
         if request.choices.get("accumulators") == "registers":
             raise UnsupportedError(f"{spec.name} has no register file for accumulators", "use accumulators: smem")
         return machine | {"accumulators": "smem", "stages": 1, "warps": 1} | dict(request.choices)
-    values = machine | over_table(implementation.choices(spec, workload, stack), request.choices)
+    values = machine | over_table(implementation.choices(spec, workload, stack, request.version), request.choices)
     if _GEMM_TILES not in values and not _TILES <= values.keys():
         raise UnsupportedError(
             f"{implementation.name} has no tile table for {spec.architecture} (compute capability "

@@ -44,4 +44,4 @@ def plan(request: ScheduleRequest, spec: GpuSpec, workload: Workload, stack: str
         choices, graph = plan_attention(request, spec, workload, stack)
     else:
         choices, graph = plan_kernel(request, spec, workload)
-    return Plan(schedule.name, request.label, request.version, choices, graph)
+    return Plan(schedule.name, request.label, request.effective_version, choices, graph)

@@ -30,6 +30,11 @@ class ScheduleRequest:
         return CUSTOM if self.choices else self.name
 
     @property
+    def effective_version(self) -> str | None:
+        """The version that was asked for, or the implementation's default."""
+        return self.version or implementations()[self.name].default_version
+
+    @property
     def schedule(self) -> Schedule:
         """The schedule of the implementation that was named."""
         return SCHEDULES[implementations()[self.name].schedule]

@@ -23,7 +23,7 @@ Choice = int | bool | str | list[str]
 
 
 class When(BaseModel):
-    """Where a row of a table holds: GPUs, software stacks, causal or not, and inclusive ranges of sizes.
+    """Where a row of a table holds: GPUs, software stacks, versions, causal or not, and inclusive ranges of sizes.
 
     An architecture may have several compute capabilities: Ampere is 8.0 with 164 KiB of shared memory an SM, and 8.6
     with 100 KiB.
@@ -34,6 +34,7 @@ class When(BaseModel):
     architecture: list[str] | None = None
     compute_capability: list[str] | None = None
     stack: list[str] | None = None
+    version: list[str] | None = None
     causal: bool | None = None
     mask: str | None = None
     dtype: list[Annotated[DType, Field(strict=False)]] | None = None
@@ -47,14 +48,15 @@ class When(BaseModel):
             self.compute_capability is None or spec.compute_capability in self.compute_capability
         )
 
-    def holds(self, spec: GpuSpec, workload: Workload, stack: str | None) -> bool:
-        """Whether the row is meant for this GPU and shape under this software stack.
+    def holds(self, spec: GpuSpec, workload: Workload, stack: str | None, version: str | None) -> bool:
+        """Whether the row is meant for this GPU and shape under this software stack, and for this version.
 
         A row that names what a workload does not have, such as the head dim of a GEMM, is not meant for it.
         """
         return (
             self.holds_on(spec)
             and (self.stack is None or stack in self.stack)
+            and (self.version is None or version in self.version)
             and (self.dtype is None or workload.dtype in self.dtype)
             and all(getattr(self, field) in (None, getattr(workload, field, None)) for field in ("causal", "mask"))
             and all(
@@ -120,7 +122,8 @@ class Implementation(BaseModel):
 
     All rows that hold apply in order; a later row only adds what earlier rows left open. The rows of `base`, another
     implementation, follow its own; those of `library`, of whose kernels it calls `kernels` (None: any), come last.
-    `fitted_to` names the measured files whose rows its constants, those of base and library included, were fitted to.
+    `default_version` is what a name without a version means, where `versions` differ. `fitted_to` names the measured
+    files whose rows its constants, those of base and library included, were fitted to.
     """
 
     model_config = STRICT
@@ -132,6 +135,7 @@ class Implementation(BaseModel):
     schedule: str
     summary: str
     versions: list[str] = []
+    default_version: str | None = None
     fitted_to: list[str] = []
     dtypes: list[Annotated[DType, Field(strict=False)]] = list(DType)
     masks: list[Literal["causal", "padding"]] = []
@@ -143,19 +147,21 @@ class Implementation(BaseModel):
         """Whether the rows of a measured file were held out of the fit of its constants; a folder does not matter."""
         return "fitted" if Path(file).stem in self.fitted_to else "held_out"
 
-    def choices(self, spec: GpuSpec, workload: Workload, stack: str | None = None) -> dict[str, Choice]:
+    def choices(
+        self, spec: GpuSpec, workload: Workload, stack: str | None = None, version: str | None = None
+    ) -> dict[str, Choice]:
         """Choices of the kernel on this GPU and shape; empty when the tables do not cover it."""
         merged: dict[str, Choice] = {}
         for row in self.tiles:
-            if row.when.holds(spec, workload, stack):
+            if row.when.holds(spec, workload, stack, version or self.default_version):
                 merged = row.choices | merged
         return merged
 
-    def kernel_costs(self, spec: GpuSpec, workload: Workload) -> dict[str, KernelCost]:
+    def kernel_costs(self, spec: GpuSpec, workload: Workload, version: str | None = None) -> dict[str, KernelCost]:
         """Timing constants of each of its kernels on this GPU and shape."""
         values: dict[str, dict[str, bool | float]] = {}
         for row in self.costs:
-            if row.when.holds(spec, workload, None):
+            if row.when.holds(spec, workload, None, version or self.default_version):
                 for kernel in row.kernels:
                     values[kernel] = row.on(spec, kernel) | values.get(kernel, {})
         return {kernel: KernelCost.model_validate(constants) for kernel, constants in values.items()}
@@ -174,18 +180,25 @@ class Implementation(BaseModel):
 
 class Stack(BaseModel):
     """Software around the kernels: host time per call in ms that no chain of kernels beats, by implementation, and what
-    a synchronised call takes on top of its kernels and one isolated launch."""
+    a synchronised call takes on top of its kernels and one isolated launch.
+
+    With `kv_cache_write` a call first copies its keys and values into a cache, at that share of the HBM stream rate.
+    `graph_overhead_ms`, by architecture, is what a replay of its graph takes beside the kernels and their gaps.
+    """
 
     model_config = STRICT
 
     summary: str
     host_floor_ms: dict[str, float] = {}
     host_overhead_ms: float | None = None
+    graph_overhead_ms: dict[str, float] = {}
+    kv_cache_write: float | None = None
     source: str
 
 
 NAMES = (
-    *("naive", "pytorch_naive", "megatron_fused_softmax", "flash1", "flash2"),
+    *("naive", "pytorch_naive", "megatron_fused_softmax", "flash1", "flash2", "flash3", "triton"),
+    *("gpusim_cuda_naive", "gpusim_cuda_flash1", "gpusim_cuda", "gpusim_cuda_flash3"),
     *("torch_matmul", "torch_softmax"),
     *("torch_elementwise", "torch_broadcast_add", "torch_strided_copy", "torch_transpose_copy"),
     *("stream", "pointer_chase", "cache_read"),

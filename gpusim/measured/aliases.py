@@ -101,13 +101,14 @@ class MaskAlias(Alias):
 
 
 class SourceAlias(_Entry):
-    """What a text in the source cell says about stack, timing and cache, and names that it uses differently."""
+    """What a text in the source cell says about stack, timing, cache and versions, and names it uses differently."""
 
     contains: str
     stack: str | None = None
     timing: Timing | None = None
     cache: Cache | None = None
     gpus: dict[str, str] = Field(default_factory=dict)
+    versions: dict[str, str] = Field(default_factory=dict)
 
 
 class Kind(_Entry):

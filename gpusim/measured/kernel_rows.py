@@ -137,19 +137,24 @@ def _elementwise(cells: RowCells, spec: GpuSpec, alias: KernelAlias | None) -> _
 
 
 def _stream(cells: RowCells, spec: GpuSpec, alias: KernelAlias | None) -> _Case:
-    """Bandwidth at an occupancy: `threads_total` in CTAs of `block_size`, the same number on every SM."""
+    """Bandwidth at an occupancy: `threads_total` in CTAs of `block_size`, the same number on every SM.
+
+    `elements` is the length of an array.
+    """
     block_size, threads = cells.count("block_size"), cells.count("threads_total")
     if threads % (block_size * spec.sm.count):
         cells.problem(
             "threads_total", f"is no multiple of block_size on each of the {spec.sm.count} SMs of {spec.name}"
         )
-    cells.assume("elements")
+    elements = cells.optional_count("elements")
+    if elements is None:
+        cells.assume("elements")
     return _timed(
         cells,
         _streamed(
             cells,
             alias,
-            elements=STREAM_ELEMENTS,
+            elements=elements or STREAM_ELEMENTS,
             threads_per_cta=block_size,
             ctas_per_sm=max(1, threads // (block_size * spec.sm.count)),
         ),

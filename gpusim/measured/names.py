@@ -52,7 +52,9 @@ def _presets() -> frozenset[str]:
     return frozenset(path.stem for path in configs_dir().glob("*.yaml"))
 
 
-def kernel_of(cells: RowCells, gpu: str) -> tuple[str, str | None, KernelAlias | None]:
+def kernel_of(
+    cells: RowCells, gpu: str, source: SourceAlias | None = None
+) -> tuple[str, str | None, KernelAlias | None]:
     """Implementation and version on this GPU, and the alias they came from; other kernels are their own name."""
     word, _, pinned = cells.text("kernel").partition("@")
     if not word:
@@ -61,7 +63,8 @@ def kernel_of(cells: RowCells, gpu: str) -> tuple[str, str | None, KernelAlias |
     implementation = alias.implementation_on(gpu) if alias else word
     if implementation is None:
         raise RowError(f"kernel = '{word}': the alias table does not say which implementation it is on {gpu}")
-    return implementation, cells.text("version") or pinned or (alias.version if alias else None), alias
+    version = cells.text("version") or pinned or (alias.version if alias else None)
+    return implementation, version or (source.versions.get(implementation) if source else None), alias
 
 
 def dtype_of(cells: RowCells) -> DType:

@@ -94,7 +94,7 @@ def measured_row(file: str, line: int, cells: RowCells) -> MeasuredRow:
 
 def _attention_row(file: str, line: int, cells: RowCells, source: SourceAlias | None) -> MeasuredRow:
     gpu = gpu_of(cells, source)
-    implementation, version, alias = kernel_of(cells, gpu)
+    implementation, version, alias = kernel_of(cells, gpu, source)
     if version is None:
         cells.assume("version")
     dtype, pass_, (mask, causal) = dtype_of(cells), _pass(cells), _mask(cells)

@@ -5,7 +5,7 @@ shows as a wrong number. Models no time and no bank, and keeps ragged tiles at t
 Start with `executor.py`; `reference.py` is attention in float64.
 """
 
-from gpusim.numeric.executor import Rescaling, execute, inputs_for
+from gpusim.numeric.executor import Executed, Rescaling, execute, inputs_for
 from gpusim.numeric.reference import attention_reference, row_statistics
 
-__all__ = ["Rescaling", "attention_reference", "execute", "inputs_for", "row_statistics"]
+__all__ = ["Executed", "Rescaling", "attention_reference", "execute", "inputs_for", "row_statistics"]

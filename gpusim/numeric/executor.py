@@ -24,6 +24,8 @@ from gpusim.taskgraph import (
     Kernel,
     Load,
     LogSumExp,
+    MaskCausal,
+    MaskKeys,
     MatMul,
     Normalise,
     OnlineSoftmax,
@@ -42,14 +44,13 @@ from gpusim.taskgraph import (
     Where,
     unroll,
 )
-from gpusim.taskgraph.ops import reads
+from gpusim.taskgraph.ops import reads, writes
 from gpusim.taskgraph.program import HEAD
 from gpusim.taskgraph.unroll import Unroll, block_of
-from gpusim.workloads import AttentionWorkload
+from gpusim.workloads import PADDED_KEYS, AttentionWorkload
 
 Array = npt.NDArray[Any]
 Precision = Literal["float64", "storage"]
-PADDED_KEYS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +64,22 @@ class Rescaling:
     factor: float
 
 
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """A step that has just run: what the buffer stages it read or wrote hold now, and those nobody needs any more."""
+
+    kernel: Kernel
+    step: Step
+    contents: Mapping[tuple[str, int], Array]
+    spent: tuple[tuple[str, int], ...]
+
+
 def inputs_for(workload: AttentionWorkload, seed: int, precision: Precision = "float64") -> dict[str, Array]:
     """Standard normal Q, K and V, each (batch · its heads, N, d), rounded to the workload's format if "storage".
 
-    With a padding mask also "key_mask", (batch · heads, 1, seqlen_k): sequences are up to 20 keys short, as in the
-    FlashAttention-1 benchmark. With a causal one "causal_mask", (1, seqlen_q, seqlen_k): ones up to the diagonal.
+    With a padding mask also "key_mask", (batch · heads, 1, seqlen_k), and "key_lengths", (batch · heads, 1, 1), which
+    say the same: sequences are up to 20 keys short, as in the FlashAttention-1 benchmark. With a causal one
+    "causal_mask", (1, seqlen_q, seqlen_k): ones up to the diagonal.
     """
     generator = np.random.default_rng(seed)
     heads, kv_heads = workload.batch * workload.heads, workload.batch * workload.kv_heads
@@ -79,18 +91,20 @@ def inputs_for(workload: AttentionWorkload, seed: int, precision: Precision = "f
     dtype = _storage_type(workload.dtype, precision)
     inputs = {name: generator.standard_normal(shape).astype(dtype) for name, shape in shapes.items()}
     if workload.mask == "padding":
-        inputs["key_mask"] = _padding(workload, generator).astype(dtype)
+        lengths = _lengths(workload, generator)
+        inputs["key_lengths"] = lengths.astype(np.float64)
+        inputs["key_mask"] = np.where(np.arange(workload.seqlen_k) < lengths, 0.0, -np.inf).astype(dtype)
     if workload.causal:
-        inputs["causal_mask"] = np.tril(np.ones((1, workload.seqlen_q, workload.seqlen_k), dtype))
+        ones = np.ones((1, workload.seqlen_q, workload.seqlen_k), dtype)
+        inputs["causal_mask"] = np.tril(ones, workload.seqlen_k - workload.seqlen_q)
     return inputs
 
 
-def _padding(workload: AttentionWorkload, generator: np.random.Generator) -> Array:
-    """0 for keys and −∞ for padding, up to 20 keys of each sequence; the same for all heads of a batch entry."""
+def _lengths(workload: AttentionWorkload, generator: np.random.Generator) -> Array:
+    """Keys of each sequence that are no padding, the same for all heads of a batch entry; (batch · heads, 1, 1)."""
     n_k = workload.seqlen_k
     lengths = generator.integers(max(1, n_k - PADDED_KEYS), n_k + 1, workload.batch)
-    rows = np.where(np.arange(n_k) < lengths[:, None], 0.0, -np.inf)
-    return np.repeat(rows[:, None, :], workload.heads, axis=0)
+    return np.repeat(lengths, workload.heads)[:, None, None]
 
 
 def execute(
@@ -102,15 +116,16 @@ def execute(
     unroller: Unroll = unroll,
     on_rescale: Callable[[Rescaling], None] | None = None,
     on_statistics: Callable[[int, int, Array, Array], None] | None = None,
+    on_step: Callable[[Executed], None] | None = None,
 ) -> dict[str, Array]:
     """Outputs and saved tensors of the graph, each (heads, rows, cols).
 
     `rng` picks a random legal order of CTAs and of the steps in each; without it program order is used. `on_rescale`
     sees every row whose maximum grew; `on_statistics(head, first_row, m, l)` sees m and ℓ after every tile: the last
-    call for a row holds its true maximum and sum.
+    call for a row holds its true maximum and sum. `on_step` sees every step with copies of its buffers.
     """
     memory = _Memory(graph, inputs, precision)
-    observers = _Observers(on_rescale, on_statistics)
+    observers = _Observers(on_rescale, on_statistics, on_step)
     for number, kernel in enumerate(graph.kernels):
         coordinates = list(kernel.coordinates())
         if rng is not None:
@@ -125,6 +140,7 @@ def execute(
 class _Observers:
     on_rescale: Callable[[Rescaling], None] | None
     on_statistics: Callable[[int, int, Array, Array], None] | None
+    on_step: Callable[[Executed], None] | None
 
 
 def _storage_type(dtype: DType, precision: Precision) -> npt.DTypeLike:
@@ -174,6 +190,7 @@ class _Cta:
     """On-chip state of one CTA: an array for every stage of every buffer."""
 
     def __init__(self, kernel: Kernel, memory: _Memory, precision: Precision, observers: _Observers) -> None:
+        self._kernel = kernel
         self._memory = memory
         self._trips = kernel.trips()
         self._observers = observers
@@ -198,10 +215,21 @@ class _Cta:
                 read_by.setdefault(number, []).append(index)
         for number in _legal_order(cta, rng):
             self._do(cta.steps[number])
+            spent = []
             for index in read_by.get(number, ()):
                 pending[index] -= 1
                 if pending[index] == 0:
-                    self._poison(contents[index].slot)
+                    spent.append(contents[index].slot)
+            self._report_step(cta.steps[number], spent)
+            for slot in spent:
+                self._poison(slot)
+
+    def _report_step(self, step: Step, spent: list[tuple[str, int]]) -> None:
+        if self._observers.on_step is None:
+            return
+        used = dict.fromkeys((*reads(step.task.op), *writes(step.task.op)))
+        contents = {(buffer.name, step.stages[buffer.name]): self._content(step, buffer).copy() for buffer in used}
+        self._observers.on_step(Executed(self._kernel, step, contents, tuple(spent)))
 
     def _poison(self, slot: tuple[str, int]) -> None:
         self._slots[slot] = np.full_like(self._slots[slot], np.nan)
@@ -232,6 +260,13 @@ class _Cta:
                     at(buffer)[...] = np.triu(at(buffer), 1 + row * tile.rows - col * tile.cols)
                 case Where(buffer=buffer, mask=mask, otherwise=otherwise):
                     at(buffer)[...] = np.where(at(mask) == 0, otherwise, at(buffer))
+                case MaskCausal(scores=scores, row=row, col=col, shift=shift):
+                    first = step.indices[row] * scores.rows + shift - step.indices[col] * scores.cols
+                    hidden = np.arange(at(scores).shape[1]) > np.arange(len(at(scores)))[:, None] + first
+                    at(scores)[hidden] = -np.inf
+                case MaskKeys(scores=scores, length=length, col=col):
+                    keys = step.indices[col] * scores.cols + np.arange(at(scores).shape[1])
+                    at(scores)[:, keys >= (length if isinstance(length, int) else at(length)[0, 0])] = -np.inf
                 case RowReduce(src=src, out=out, kind=kind):
                     wide = self._widened(at(src))
                     reduced = wide.max(axis=1) if kind == "max" else wide.sum(axis=1)
@@ -247,7 +282,8 @@ class _Cta:
                     at(out)[:rows] *= at(alpha)[:rows]
                 case Normalise(out=out, l=total):
                     rows = min(len(at(out)), len(at(total)))
-                    at(out)[:rows] /= at(total)[:rows]
+                    sums = at(total)[:rows]
+                    at(out)[:rows] /= np.where(sums == 0, 1, sums)  # a row without keys stays zero
                 case LogSumExp(m=m, l=total, lse=lse):
                     self._put(step, lse, at(m) + np.log(at(total)))
                 case RowSoftmax(scores=scores):
@@ -290,8 +326,9 @@ class _Cta:
         rows = len(scores)
         old = at(op.m)[:rows]
         new = np.maximum(old, scores.max(axis=1, keepdims=True))
-        alpha = np.exp(old - new)
-        weights = np.exp(scores - new)
+        base = np.where(np.isneginf(new), 0, new)  # a row that has seen no key yet
+        alpha = np.exp(old - base)
+        weights = np.exp(scores - base)
         self._report_rescales(step, op, old, new, alpha)
         scores[...] = weights
         at(op.l)[:rows] = at(op.l)[:rows] * alpha + weights.sum(axis=1, keepdims=True)

@@ -13,13 +13,14 @@ from gpusim.schedules import (
     elementwise,
     flash1,
     flash2,
+    flash3,
     gemm,
     naive,
     pointer_chase,
     row_softmax,
     stream,
 )
-from gpusim.schedules.choices import MASK_PASSES, FlashChoices, NaiveChoices
+from gpusim.schedules.choices import MASK_PASSES, FlashChoices, NaiveChoices, WarpgroupChoices
 from gpusim.schedules.kernel_choices import (
     CacheReadChoices,
     ChaseChoices,
@@ -39,7 +40,7 @@ from gpusim.workloads import (
     Workload,
 )
 
-AttentionChoices = FlashChoices | NaiveChoices
+AttentionChoices = FlashChoices | WarpgroupChoices | NaiveChoices
 KernelChoices = GemmChoices | RowSoftmaxChoices | ElementwiseChoices | StreamChoices | ChaseChoices | CacheReadChoices
 Choices = AttentionChoices | KernelChoices
 
@@ -82,6 +83,14 @@ SCHEDULES: dict[str, Schedule] = {
             AttentionWorkload,
             FlashChoices,
             flash2.build,
+        ),
+        Schedule(
+            "flash3",
+            "as flash2, by a producer and consumer warpgroups on a persistent grid",
+            "Shah et al., arXiv 2407.08608, algorithm 1",
+            AttentionWorkload,
+            WarpgroupChoices,
+            flash3.build,
         ),
         Schedule(
             "gemm",
@@ -149,4 +158,5 @@ __all__ = [
     "RowSoftmaxChoices",
     "Schedule",
     "StreamChoices",
+    "WarpgroupChoices",
 ]

@@ -55,6 +55,14 @@ def causal_mask(workload: AttentionWorkload, tile: tuple[int, int]) -> Tensor:
     return Tensor("causal_mask", 1, *shape, workload.dtype, Role.INPUT, *tile, is_mask=True)
 
 
+def key_lengths(workload: AttentionWorkload) -> Tensor:
+    """How many keys of each sequence are no padding, (batch · heads, 1, 1), 4 bytes each.
+
+    Frameworks hold one number a batch entry; beside K and V neither counts.
+    """
+    return Tensor("key_lengths", workload.batch * workload.heads, 1, 1, DType.FP32, Role.INPUT, 1, 1)
+
+
 def row_values(name: str, workload: AttentionWorkload, dtype: DType, role: Role, tile_rows: int) -> Tensor:
     """One number a query row, (batch · heads, seqlen_q, 1)."""
     return Tensor(name, workload.batch * workload.heads, workload.seqlen_q, 1, dtype, role, tile_rows, 1)

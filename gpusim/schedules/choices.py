@@ -1,10 +1,16 @@
 """What a schedule leaves open: tiles, stages, warps, where accumulators live."""
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, model_validator
+from pydantic import BaseModel, Field, model_validator
 
+from gpusim.specs.sm import TensorPath
 from gpusim.strict_yaml import STRICT, PositiveWhole
+from gpusim.taskgraph.program import Scheduler
+
+WARPGROUP_ROWS = 64  # of the left operand of one wgmma
+WARPGROUP_WARPS = 4
+WarpgroupRows = Annotated[PositiveWhole, Field(multiple_of=WARPGROUP_ROWS)]
 
 
 class FlashChoices(BaseModel):
@@ -14,7 +20,9 @@ class FlashChoices(BaseModel):
     multiplies 1/√d into Q once instead of into every score tile. `grain` loop steps of the real kernel stand behind one
     step of the graph. `partials` is where the FA-1 order keeps O between K/V blocks: "output" re-reads and re-writes O
     itself in its own format, "fp32" uses a wide scratch tensor. `accumulator_bytes` is the machine's accumulator size;
-    `ctas_per_sm` pins the residency of a released kernel.
+    `ctas_per_sm` pins the residency of a released kernel. `order` is that in which work items are taken: Q tiles
+    ascending within a head, or the longest first where a mask makes them differ; `scheduler` is the hardware's queue or
+    a persistent grid; `tensor_path` the matrix instructions, None the fastest of the GPU.
     """
 
     model_config = STRICT
@@ -29,6 +37,27 @@ class FlashChoices(BaseModel):
     partials: Literal["output", "fp32"] = "output"
     accumulator_bytes: PositiveWhole = 4
     ctas_per_sm: PositiveWhole | None = None
+    order: Literal["ascending", "longest_first"] = "ascending"
+    scheduler: Scheduler = "hardware"
+    tensor_path: TensorPath | None = None
+
+
+class WarpgroupChoices(FlashChoices):
+    """Choices of a warp-specialised FlashAttention: one producer warpgroup and several consumers of 64 rows each.
+
+    `cluster` CTAs side by side in Q share each K/V tile by multicast, where their number divides that of the Q tiles.
+    `registers` and `producer_registers` a thread are those that the released kernel sets.
+    """
+
+    tile_q: WarpgroupRows
+    cluster: PositiveWhole = 1
+    registers: PositiveWhole | None = None
+    producer_registers: PositiveWhole = 24
+
+    @property
+    def consumers(self) -> int:
+        """Consumer warpgroups of a CTA."""
+        return self.tile_q // WARPGROUP_ROWS
 
 
 ScorePass = Literal["divide", "add_causal_mask", "where_causal", "mask_keys"]
@@ -48,7 +77,8 @@ class NaiveChoices(BaseModel):
     passes over Q, K and V that a framework runs first, `score_passes` those between QKᵀ and the softmax, which is one
     kernel or, written out in `passes`, five. 1/√d is multiplied in by a scale pass of `prepare`, by a "divide" over the
     scores, with `fold_scale` by a pass over Q of its own, else by the GEMM. A warp, or a warpgroup of wgmma, computes
-    64 rows and `warp_cols` columns of an output tile. With `accumulators` in smem, K (then V) stays in shared memory,
+    64 rows and `warp_cols` columns of an output tile; `tensor_path` is by which instructions, None the fastest of the
+    GPU. With `accumulators` in smem, K (then V) stays in shared memory,
     Q, S, P and O pass in row tiles, and none of these passes runs.
     """
 
@@ -69,6 +99,7 @@ class NaiveChoices(BaseModel):
     score_passes: tuple[ScorePass, ...] = ()
     softmax: Literal["kernel", "passes"] = "kernel"
     warp_cols: PositiveWhole = 64
+    tensor_path: TensorPath | None = None
     accumulator_bytes: PositiveWhole = 4
     ctas_per_sm: PositiveWhole | None = None
 

@@ -12,12 +12,15 @@ from typing import Literal
 from gpusim.dtypes import DType
 from gpusim.schedules.attention_tensors import keys, output, queries, row_values, softmax_scale, values
 from gpusim.schedules.choices import FlashChoices
+from gpusim.schedules.masks import load_lengths
 from gpusim.taskgraph import (
+    Buffer,
     Fill,
     Guard,
     KernelBuilder,
     KernelCost,
     LogSumExp,
+    MaskKeys,
     MatMul,
     Normalise,
     OnlineSoftmax,
@@ -62,6 +65,7 @@ def build(workload: AttentionWorkload, choices: FlashChoices, costs: Mapping[str
     alpha = cta.register("alpha", rows)
     running = (o, m, l)
 
+    length = load_lengths(cta, workload)
     with cta.loop("j", blocks):
         cta.load(k_tensor.tile(row="j"), k)
         cta.load(v_tensor.tile(row="j"), v)
@@ -74,6 +78,8 @@ def build(workload: AttentionWorkload, choices: FlashChoices, costs: Mapping[str
             if choices.fold_scale:
                 cta.do("Q / √d", Scale(q, scale))
             cta.do("S = Q Kᵀ", MatMul(q, k, s, transpose_b=True, scale=1.0 if choices.fold_scale else scale))
+            if isinstance(length, Buffer):
+                cta.do("mask keys", MaskKeys(s, length, "j"))
             cta.do("online softmax", OnlineSoftmax(s, m, l, alpha))
             cta.do("rescale O", Rescale(o, alpha))
             cta.do("O += P V", MatMul(s, v, o, accumulate=True))
@@ -85,7 +91,11 @@ def build(workload: AttentionWorkload, choices: FlashChoices, costs: Mapping[str
                 lse = cta.register("lse", rows)
                 cta.do("m + log ℓ", LogSumExp(m, l, lse), last)
                 cta.store(lse, row_values("LSE", workload, DType.FP32, Role.SAVED, rows).tile(row="i"), last)
-    kernel = cta.build(cost=_step_cost(costs.get("forward"), grain), ctas_per_sm=choices.ctas_per_sm)
+    kernel = cta.build(
+        cost=_step_cost(costs.get("forward"), grain),
+        ctas_per_sm=choices.ctas_per_sm,
+        tensor_path=choices.tensor_path,
+    )
     return TaskGraph((kernel,))
 
 

@@ -1,6 +1,7 @@
 """FlashAttention in the FA-2 order: a Q tile stays, K and V stream past it, O is written once.
 
-Dao, "FlashAttention-2", arXiv 2307.08691, algorithm 1. One CTA a Q tile, Q tiles fastest in the dispatch order.
+Dao, "FlashAttention-2", arXiv 2307.08691, algorithm 1. One CTA a Q tile, Q tiles fastest in the dispatch order. With a
+causal mask K/V tiles behind the diagonal are skipped and those on it masked.
 """
 
 import math
@@ -9,6 +10,8 @@ from collections.abc import Mapping
 from gpusim.dtypes import DType
 from gpusim.schedules.attention_tensors import keys, output, queries, row_values, softmax_scale, values
 from gpusim.schedules.choices import FlashChoices
+from gpusim.schedules.dispatch import dispatch_order, heads_in_l2
+from gpusim.schedules.masks import diagonal, load_lengths, mask, masked_tiles
 from gpusim.taskgraph import (
     Fill,
     KernelBuilder,
@@ -33,9 +36,11 @@ def build(workload: AttentionWorkload, choices: FlashChoices, costs: Mapping[str
     q_tensor, k_tensor = queries(workload, tile_q), keys(workload, tile_kv)
     v_tensor, o_tensor = values(workload, tile_kv), output(workload, tile_q)
 
+    order = dispatch_order(choices.order, q_tensor.row_tiles, q_tensor.heads, heads_in_l2(workload))
+
     cta = KernelBuilder(
         "flash2_forward",
-        grid=[("m", q_tensor.row_tiles), ("head", q_tensor.heads)],
+        grid=order.grid,
         warps=choices.warps,
         compute_dtype=workload.dtype,
         accumulators=choices.accumulators,
@@ -51,13 +56,15 @@ def build(workload: AttentionWorkload, choices: FlashChoices, costs: Mapping[str
     alpha = cta.register("alpha", tile_q)
 
     cta.load(q_tensor.tile(row="m"), q)
+    length = load_lengths(cta, workload)
     if choices.fold_scale:
         cta.do("Q / √d", Scale(q, scale))
     for name, buffer, value in (("m = −∞", m, -math.inf), ("ℓ = 0", l, 0.0), ("O = 0", o, 0.0)):
         cta.do(name, Fill(buffer, value))
-    with cta.loop("j", k_tensor.row_tiles):
+    with cta.loop("j", k_tensor.row_tiles, diagonal(workload, "m", tile_q, tile_kv)):
         cta.load(k_tensor.tile(row="j"), k)
         cta.do("S = Q Kᵀ", MatMul(q, k, s, transpose_b=True, scale=1.0 if choices.fold_scale else scale))
+        mask(cta, workload, s, "m", length, masked_tiles(workload, tile_q, tile_kv))
         cta.do("online softmax", OnlineSoftmax(s, m, l, alpha))
         cta.do("rescale O", Rescale(o, alpha))
         cta.load(v_tensor.tile(row="j"), v)
@@ -68,5 +75,12 @@ def build(workload: AttentionWorkload, choices: FlashChoices, costs: Mapping[str
         lse = cta.register("lse", tile_q)
         cta.do("m + log ℓ", LogSumExp(m, l, lse))
         cta.store(lse, row_values("LSE", workload, DType.FP32, Role.SAVED, tile_q).tile(row="m"))
-    kernel = cta.build(cost=costs.get("forward"), ctas_per_sm=choices.ctas_per_sm)
+    kernel = cta.build(
+        cost=costs.get("forward"),
+        ctas_per_sm=choices.ctas_per_sm,
+        band=order.band,
+        descending=order.descending,
+        scheduler=choices.scheduler,
+        tensor_path=choices.tensor_path,
+    )
     return TaskGraph((kernel,))

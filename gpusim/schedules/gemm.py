@@ -10,6 +10,7 @@ from typing import Literal
 
 from gpusim.dtypes import DType
 from gpusim.schedules.kernel_choices import GemmChoices
+from gpusim.specs.sm import TensorPath
 from gpusim.taskgraph import Add, Fill, Kernel, KernelBuilder, KernelCost, MatMul, Role, TaskGraph, Tensor
 from gpusim.taskgraph.tensors import ceil_div
 from gpusim.workloads import GemmWorkload
@@ -85,6 +86,7 @@ def tiled_gemm(
     cost: KernelCost | None,
     ctas_per_sm: int | None,
     warp_cols: int = WARP_ROWS,
+    tensor_path: TensorPath | None = None,
     cluster: int = 1,
     band: int | None = None,
 ) -> Kernel:
@@ -120,7 +122,7 @@ def tiled_gemm(
         sums,
         out.tile(row="m", col="n", row_tiles=tile_rows // out.tile_rows, col_tiles=tile_cols // out.tile_cols),
     )
-    return cta.build(cost=cost, ctas_per_sm=ctas_per_sm, band=band)
+    return cta.build(cost=cost, ctas_per_sm=ctas_per_sm, band=band, tensor_path=tensor_path)
 
 
 def stationary_gemm(

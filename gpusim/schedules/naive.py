@@ -96,6 +96,7 @@ def _tiled_kernels(workload: AttentionWorkload, choices: NaiveChoices, costs: Ma
         stages=choices.stages,
         ctas_per_sm=choices.ctas_per_sm,
         warp_cols=choices.warp_cols,
+        tensor_path=choices.tensor_path,
     )
     scales_in_gemm = not choices.fold_scale and not choices.scaling_passes
     qk = gemm(

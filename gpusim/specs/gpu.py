@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, model_validator
 
 from gpusim.errors import UnsupportedError
 from gpusim.specs.memory import MemorySpec
@@ -31,12 +31,36 @@ class LaunchSpec(BaseModel):
     ctas_per_s: PositiveNumber | None
 
 
+class EnergySpec(BaseModel):
+    """What work costs at an SM clock of `clock_hz`, and how that falls with the clock.
+
+    `idle_w` is what the board takes without work on its SMs. A tensor-core FLOP of a format takes
+    `tensor_pj_per_flop`, an exponential `exp_pj` with the FP32 work of a softmax beside it; data in flight are counted
+    with them. Energy an operation goes with the clock to the power `clock_exponent`: voltage falls with the clock.
+    """
+
+    model_config = STRICT
+
+    clock_hz: PositiveNumber
+    idle_w: NonNegativeNumber
+    tensor_pj_per_flop: dict[str, PositiveNumber]
+    exp_pj: NonNegativeNumber
+    clock_exponent: NonNegativeNumber
+
+
 class PowerSpec(BaseModel):
-    """Power limit of the board in W."""
+    """Power limit of the board in W, and the energy of its work, None where that is unknown."""
 
     model_config = STRICT
 
     limit_w: PositiveNumber
+    energy: EnergySpec | None = None
+
+    @model_validator(mode="after")
+    def _leaves_something(self) -> Self:
+        if self.energy is not None and self.energy.idle_w >= self.limit_w:
+            raise ValueError(f"energy.idle_w = {self.energy.idle_w:g} leaves nothing of limit_w = {self.limit_w:g}")
+        return self
 
 
 class Source(BaseModel):

@@ -29,6 +29,7 @@ from gpusim.strict_yaml import (
 )
 
 _SUFFIXES = (".yaml", ".yml")
+_BY_FORMAT = ("sm.tensor_flop_per_clk", "power.energy.tensor_pj_per_flop")
 _SOURCE_SHAPE = "{kind: datasheet|measured|derived|assumed|fitted, source: where from}"
 
 
@@ -200,7 +201,7 @@ def _source_problems(stated: Mapping[object, object], lines: Mapping[str, int]) 
 
 
 def _is_field(path: str, fields: list[str]) -> bool:
-    return path in fields or path.rpartition(".")[0] == "sm.tensor_flop_per_clk" or path.startswith("calibration.")
+    return path in fields or path.rpartition(".")[0] in _BY_FORMAT or path.startswith("calibration.")
 
 
 def _did_you_mean(path: str, fields: list[str]) -> str:

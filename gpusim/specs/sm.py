@@ -7,7 +7,7 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, Field, field_validator, model_validator
 
-from gpusim.strict_yaml import STRICT, NonNegativeWhole, PositiveNumber, PositiveWhole
+from gpusim.strict_yaml import STRICT, NonNegativeWhole, PositiveNumber, PositiveWhole, Share
 
 TensorPath = Literal["mma_sync", "wgmma"]
 TENSOR_DTYPES = ("fp16", "bf16", "tf32", "fp8")
@@ -37,8 +37,9 @@ class RegisterFile(BaseModel):
 class SmSpec(BaseModel):
     """The SMs of a GPU: how many, how fast, and what one of them holds.
 
-    `clock_hz` is the boost clock. `tensor_clock_hz` is the clock a tensor kernel sustains, stated until a power model
-    replaces it; what runs is the lower of the two. `tensor_flop_per_clk` is dense, per SM and number format. A CTA's
+    `clock_hz` is the boost clock. `tensor_clock_hz` is the clock that matrix products sustain in a loop, where the
+    power limit does not decide; what runs is the lower of the two. `tensor_flop_per_clk` is dense, per SM and number
+    format, on the fastest of `tensor_paths`; where that is wgmma, mma.sync reaches `mma_sync_share` of it. A CTA's
     shared memory is rounded up to `smem_allocation_unit_bytes` after `smem_reserved_per_cta_bytes` are added.
     `l2_fill_bytes_per_clk` is the rate at which one SM takes data from L2. `register_file` is None where accumulators
     can only live in shared memory; `accumulator_bytes` is the size of one accumulated number.
@@ -51,6 +52,7 @@ class SmSpec(BaseModel):
     tensor_clock_hz: PositiveNumber
     tensor_flop_per_clk: dict[str, PositiveWhole]
     tensor_paths: tuple[TensorPath, ...] = Field(strict=False, min_length=1)
+    mma_sync_share: Share | None = None
     fp32_lanes: PositiveWhole
     sfu_ops_per_clk: PositiveWhole
     smem_bytes: PositiveWhole
@@ -83,6 +85,11 @@ class SmSpec(BaseModel):
                 f"{self.smem_reserved_per_cta_bytes} exceeds smem_bytes = {self.smem_bytes}"
             )
         _refuse_excess(self, "max_threads_per_cta", "max_threads")
+        if ("wgmma" in self.tensor_paths) == (self.mma_sync_share is None):
+            raise ValueError(
+                f"mma_sync_share = {self.mma_sync_share} with tensor_paths = {list(self.tensor_paths)}; state the "
+                "share of the wgmma rate that mma.sync reaches where, and only where, there is wgmma"
+            )
         if self.max_threads > WARP_THREADS * self.max_warps:
             raise ValueError(f"max_threads = {self.max_threads} exceeds max_warps = {self.max_warps} of 32 threads")
         return self

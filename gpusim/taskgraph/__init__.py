@@ -17,6 +17,8 @@ from gpusim.taskgraph.ops import (
     KeepAboveDiagonal,
     Load,
     LogSumExp,
+    MaskCausal,
+    MaskKeys,
     MatMul,
     Normalise,
     OnlineSoftmax,
@@ -29,7 +31,7 @@ from gpusim.taskgraph.ops import (
     SubtractRows,
     Where,
 )
-from gpusim.taskgraph.program import Guard, Kernel, Loop, Task, TaskGraph
+from gpusim.taskgraph.program import Diagonal, Guard, Kernel, Loop, Task, TaskGraph
 from gpusim.taskgraph.rules import check_graph
 from gpusim.taskgraph.tensors import Buffer, Role, Space, Tensor, Tile
 from gpusim.taskgraph.unroll import Step, UnrolledCta, unroll
@@ -38,6 +40,7 @@ __all__ = [
     "Add",
     "Buffer",
     "Copy",
+    "Diagonal",
     "Exponential",
     "Fill",
     "Guard",
@@ -48,6 +51,8 @@ __all__ = [
     "Load",
     "LogSumExp",
     "Loop",
+    "MaskCausal",
+    "MaskKeys",
     "MatMul",
     "Normalise",
     "OnlineSoftmax",

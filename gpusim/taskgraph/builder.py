@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from gpusim.dtypes import DType
+from gpusim.specs.sm import TensorPath
 from gpusim.taskgraph.cost import KernelCost
 from gpusim.taskgraph.ops import Load, Op, Store
-from gpusim.taskgraph.program import Access, Accumulators, Guard, Kernel, Loop, Node, Task
+from gpusim.taskgraph.program import Access, Accumulators, Diagonal, Guard, Kernel, Loop, Node, Scheduler, Task
 from gpusim.taskgraph.tensors import Buffer, Space, Tile
 
 
@@ -63,12 +64,12 @@ class KernelBuilder:
         return buffer
 
     @contextmanager
-    def loop(self, index: str, trips: int) -> Iterator[None]:
-        """Repeats what is written inside it with `index` = 0 … trips − 1."""
+    def loop(self, index: str, trips: int, diagonal: Diagonal | None = None) -> Iterator[None]:
+        """Repeats what is written inside it with `index` = 0 … trips − 1, or up to the diagonal of a causal mask."""
         self._open.append([])
         yield
         body = tuple(self._open.pop())
-        self._open[-1].append(Loop(index, trips, body))
+        self._open[-1].append(Loop(index, trips, body, diagonal))
 
     def do(self, name: str, op: Op, guard: Guard | None = None) -> None:
         """Appends one task."""
@@ -91,6 +92,13 @@ class KernelBuilder:
         access: Access = "streamed",
         line_weight: int = 1,
         band: int | None = None,
+        descending: tuple[str, ...] = (),
+        scheduler: Scheduler = "hardware",
+        warpgroups: tuple[str, int] | None = None,
+        producer_warps: int = 0,
+        registers_per_thread: int | None = None,
+        producer_registers_per_thread: int = 0,
+        tensor_path: TensorPath | None = None,
     ) -> Kernel:
         """The finished kernel."""
         return Kernel(
@@ -107,4 +115,11 @@ class KernelBuilder:
             access=access,
             line_weight=line_weight,
             band=band,
+            descending=descending,
+            scheduler=scheduler,
+            warpgroups=warpgroups,
+            producer_warps=producer_warps,
+            registers_per_thread=registers_per_thread,
+            producer_registers_per_thread=producer_registers_per_thread,
+            tensor_path=tensor_path,
         )

@@ -11,6 +11,7 @@ from typing import Literal
 from gpusim.taskgraph.tensors import Buffer, Tile
 
 FP32_OPS_PER_SCORE = 3.5
+FP32_OPS_PER_MASKED_SCORE = 2  # a compare and a select
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,31 @@ class Where:
 
 
 @dataclass(frozen=True, slots=True)
+class MaskCausal:
+    """scores = −∞ where the key comes after the query: key > row + `shift`.
+
+    `scores` is block (indices[row], indices[col]) of the score matrix.
+    """
+
+    scores: Buffer
+    row: str
+    col: str
+    shift: int
+
+
+@dataclass(frozen=True, slots=True)
+class MaskKeys:
+    """scores = −∞ where the key, of block indices[col], lies behind the sequence.
+
+    That has so many keys as `length` says: all sequences the same number, or each what its row of a buffer holds.
+    """
+
+    scores: Buffer
+    length: Buffer | int
+    col: str
+
+
+@dataclass(frozen=True, slots=True)
 class RowReduce:
     """out = the maximum or the sum of each row."""
 
@@ -186,6 +212,8 @@ Op = (
     | Add
     | KeepAboveDiagonal
     | Where
+    | MaskCausal
+    | MaskKeys
     | RowReduce
     | SubtractRows
     | Exponential
@@ -217,6 +245,10 @@ def reads(op: Op) -> tuple[Buffer, ...]:
             return (buffer,)
         case Where(buffer=buffer, mask=mask):
             return (buffer, mask)
+        case MaskCausal(scores=scores):
+            return (scores,)
+        case MaskKeys(scores=scores, length=length):
+            return (scores,) if isinstance(length, int) else (scores, length)
         case RowReduce(src=src):
             return (src,)
         case SubtractRows(buffer=buffer, m=m):
@@ -252,6 +284,8 @@ def writes(op: Op) -> tuple[Buffer, ...]:
             return (buffer,)
         case Where(buffer=buffer) | SubtractRows(buffer=buffer) | Exponential(buffer=buffer):
             return (buffer,)
+        case MaskCausal(scores=scores) | MaskKeys(scores=scores):
+            return (scores,)
         case RowReduce(out=out):
             return (out,)
         case Copy(dst=dst):
@@ -273,6 +307,8 @@ def work(op: Op) -> Work:
             return Work(fp32_ops=buffer.rows * buffer.cols)
         case Where(buffer=buffer) | SubtractRows(buffer=buffer):
             return Work(fp32_ops=buffer.rows * buffer.cols)
+        case MaskCausal(scores=scores) | MaskKeys(scores=scores):
+            return Work(fp32_ops=FP32_OPS_PER_MASKED_SCORE * scores.rows * scores.cols)
         case Copy(src=src) | RowReduce(src=src):
             return Work(fp32_ops=src.rows * src.cols)
         case Exponential(buffer=buffer):

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 
 from gpusim.errors import GraphError
 from gpusim.taskgraph.ops import Load, MatMul, Store, reads, writes
-from gpusim.taskgraph.program import HEAD, Kernel, Loop, Node, Task, TaskGraph
-from gpusim.taskgraph.tensors import Buffer, Role, Tensor, Tile
+from gpusim.taskgraph.program import HEAD, Kernel, Loop, Node, Task, TaskGraph, loops
+from gpusim.taskgraph.tensors import Buffer, Role, Tensor, Tile, ceil_div
 
 
 def check_graph(graph: TaskGraph) -> None:
@@ -34,7 +34,7 @@ def _kernel_problems(kernel: Kernel) -> Iterator[str]:
             if buffer not in written:
                 yield f"{where}: reads {buffer.name} before anything wrote it"
         written.update(writes(task.op))
-        yield from (f"{where}: {problem}" for problem in _task_problems(task, indices))
+        yield from (f"{where}: {problem}" for problem in _task_problems(task, indices, kernel.warpgroups))
 
 
 def _buffer_problems(kernel: Kernel) -> Iterator[str]:
@@ -58,12 +58,12 @@ def _unread_loads(nodes: tuple[Node, ...]) -> Iterator[str]:
                 yield f"{task.name}: loop {node.index} loads {task.op.into.name} and never reads it"
 
 
-def _task_problems(task: Task, indices: Mapping[str, int]) -> Iterator[str]:
+def _task_problems(task: Task, indices: Mapping[str, int], split: tuple[str, int] | None) -> Iterator[str]:
     if task.guard is not None and task.guard.index not in indices:
         yield f"guard names index {task.guard.index}, which is no loop or grid index"
     match task.op:
         case Load(tile=tile, into=buffer) | Store(tile=tile, buffer=buffer):
-            yield from _tile_problems(tile, buffer, indices)
+            yield from _tile_problems(tile, buffer, indices, split)
             yield from _head_problems(task.op, tile, indices)
         case MatMul(a=a, b=b, out=out, transpose_b=transpose_b):
             inner, cols = (b.cols, b.rows) if transpose_b else (b.rows, b.cols)
@@ -76,15 +76,39 @@ def _task_problems(task: Task, indices: Mapping[str, int]) -> Iterator[str]:
 def _kernel_order_problems(kernel: Kernel) -> Iterator[str]:
     if kernel.band is not None and len(kernel.grid) < 2:
         yield f"{kernel.name}: bands need a grid of two indices"
+    grid = dict(kernel.grid)
+    for index in kernel.descending:
+        if index not in grid:
+            yield f"{kernel.name}: {index} is to descend, but is no grid index"
+    for loop in loops(kernel.program):
+        if loop.diagonal is not None and loop.diagonal.index not in grid:
+            yield f"{kernel.name}: loop {loop.index} ends with {loop.diagonal.index}, which is no grid index"
+    if kernel.warpgroups is not None:
+        index, count = kernel.warpgroups
+        if grid.get(index, 1) % count:
+            yield f"{kernel.name}: {count} warpgroups a CTA do not divide the {grid.get(index)} values of {index}"
+        if kernel.scheduler != "hardware" and not any(_streams(loop) for loop in loops(kernel.program)):
+            yield f"{kernel.name}: nothing keeps the warpgroups of a persistent CTA together, as no loop loads anything"
 
 
-def _tile_problems(tile: Tile, buffer: Buffer, indices: Mapping[str, int]) -> Iterator[str]:
+def _streams(loop: Loop) -> bool:
+    """Whether an innermost loop loads something."""
+    tasks = [node for node in loop.body if isinstance(node, Task)]
+    return len(tasks) == len(loop.body) and any(isinstance(task.op, Load) for task in tasks)
+
+
+def _tile_problems(
+    tile: Tile, buffer: Buffer, indices: Mapping[str, int], split: tuple[str, int] | None
+) -> Iterator[str]:
+    """Tiles lie inside their tensor; of the warpgroups of a CTA, the last may have nothing left to do."""
     name = tile.tensor.name
     for axis, blocks in ((tile.row, len(tile.row_extents())), (tile.col, len(tile.col_extents()))):
         if isinstance(axis, str) and axis not in indices:
             yield f"tile of {name} uses index {axis}, which is no loop or grid index"
             continue
         last = indices[axis] - 1 if isinstance(axis, str) else axis
+        if split is not None and axis == split[0]:
+            blocks = ceil_div(blocks, split[1]) * split[1]
         if last >= blocks:
             yield f"tile of {name} reaches block {last}, but {name} has {blocks}"
     if tile.row == tile.col and isinstance(tile.row, str):

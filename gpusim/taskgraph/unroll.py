@@ -53,8 +53,9 @@ def _walk(
 ) -> Iterator[tuple[Task, dict[str, int]]]:
     for node in nodes:
         if isinstance(node, Loop):
-            for value in range(node.trips):
-                yield from _walk(node.body, indices | {node.index: value}, trips)
+            count = node.trips_at(indices)
+            for value in range(count):
+                yield from _walk(node.body, indices | {node.index: value}, {**trips, node.index: count})
         elif node.guard is None or node.guard.holds(indices[node.guard.index], trips[node.guard.index]):
             yield node, indices
 

@@ -6,7 +6,7 @@ hardware. Start with `attention.py`; `kernels.py` has what a machine is measured
 
 from typing import get_args
 
-from gpusim.workloads.attention import AttentionWorkload, Pass
+from gpusim.workloads.attention import PADDED_KEYS, AttentionWorkload, Pass
 from gpusim.workloads.conditions import Cache, Conditions, Timing
 from gpusim.workloads.kernels import (
     CacheReadWorkload,
@@ -26,6 +26,7 @@ def compulsory_bytes(workload: Workload) -> int:
 
 
 __all__ = [
+    "PADDED_KEYS",
     "WORKLOADS",
     "AttentionWorkload",
     "Cache",

@@ -9,6 +9,8 @@ from gpusim.strict_yaml import STRICT, PositiveWhole
 
 Pass = Literal["fwd", "bwd", "fwd_bwd"]
 
+PADDED_KEYS = 20  # a padding mask hides up to so many keys at a sequence's end, as in the FlashAttention-1 benchmark
+
 _PASS_FLOP_FACTOR = {"fwd": 1.0, "bwd": 2.5, "fwd_bwd": 3.5}
 
 
@@ -72,10 +74,26 @@ class AttentionWorkload(BaseModel):
         return round(forward * _PASS_FLOP_FACTOR[self.pass_] * (0.5 if self.causal else 1.0))
 
     @property
+    def visible_scores(self) -> int:
+        """Scores of all heads that a softmax needs: all or, causal, those up to the diagonal; the last query sees the
+        last key. Padding, which hides up to 20 keys, is left out."""
+        scores = self.seqlen_q * self.seqlen_k
+        if self.causal:
+            rows = min(self.seqlen_q, self.seqlen_k)  # from the last up they see all keys, all but one, …
+            scores = rows * self.seqlen_k - rows * (rows - 1) // 2
+        return self.batch * self.heads * scores
+
+    @property
+    def least_flops(self) -> int:
+        """FLOPs that no schedule can leave out. With more queries than keys a causal mask hides more than the half that
+        `flops` takes off."""
+        visible = 2 * self.visible_scores * (self.head_dim + self.head_dim_v)
+        return min(self.flops, round(visible * _PASS_FLOP_FACTOR[self.pass_]))
+
+    @property
     def exps(self) -> int:
-        """Exponentials of the forward softmax: one a score, half of them when causal."""
-        scores = self.batch * self.heads * self.seqlen_q * self.seqlen_k
-        return scores // 2 if self.causal else scores
+        """Exponentials of the forward softmax: one a visible score."""
+        return self.visible_scores
 
     @property
     def input_bytes(self) -> int:

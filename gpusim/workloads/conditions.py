@@ -17,7 +17,7 @@ class Conditions(BaseModel):
     replays of a CUDA graph, CUDA events around calls, kernels alone under a profiler (ncu), or the host clock.
     `cache` is "cold" when L2 starts empty and "warm" when the same call ran just before. `stack` names the software
     around the kernels, whose host time `host_floor_ms` (ms) no chain of kernels beats; `host_overhead_ms` (ms) is what
-    a synchronised call takes on top, for timing "host".
+    a synchronised call (timing "host") or a replayed graph ("graph") takes on top.
     """
 
     model_config = STRICT

@@ -2,11 +2,14 @@
 
 import pytest
 
-from gpusim.analytic import Bound, footprint, lower_bound, roofline_ms
+from gpusim.analytic import Bound, footprint, lower_bound, matmul_flop_per_clk, roofline_ms
 from gpusim.dtypes import DType
+from gpusim.engine import simulate
+from gpusim.implementations import parse_request, plan
 from gpusim.specs import GpuSpec, load_gpu
 from gpusim.taskgraph import KernelBuilder, Role, TaskGraph, Tensor
-from gpusim.workloads import AttentionWorkload
+from gpusim.units import ms_from_ps
+from gpusim.workloads import AttentionWorkload, Conditions
 
 CANVAS = load_gpu("canvas")  # 1 SM at 1 GHz, 8 FLOP, 1 exponential a clock, 1 GB/s, no L2
 PROBLEM = AttentionWorkload(batch=1, heads=1, seqlen_q=1000, seqlen_k=1000, head_dim=10)
@@ -28,10 +31,64 @@ def test_matrix_units() -> None:
     assert close(5.0, "tensor fp16") == lower_bound(PROBLEM, CANVAS, "cold")
 
 
+@pytest.mark.parametrize(
+    ("gpu", "path", "flop_per_clk"),
+    [
+        ("a100_sxm4_40gb", None, 2048),
+        ("a100_sxm4_40gb", "mma_sync", 2048),
+        ("h100_sxm5_80gb", None, 4096),
+        ("h100_sxm5_80gb", "wgmma", 4096),
+        ("h100_sxm5_80gb", "mma_sync", 4096 * 0.629),
+    ],
+)
+def test_mma_sync_reaches_a_share_of_hoppers_rate(gpu: str, path: str | None, flop_per_clk: float) -> None:
+    """62.9 % of wgmma's (arXiv 2402.13499); before Hopper mma.sync is all there is."""
+    assert flop_per_clk == pytest.approx(matmul_flop_per_clk(load_gpu(gpu).sm, DType.FP16, path), rel=1e-12)
+
+
+def test_multiply_adds_on_the_fp32_lanes_have_no_path() -> None:
+    """128 lanes, 2 FLOP each, whatever the instruction of the tensor cores."""
+    assert 256 == matmul_flop_per_clk(load_gpu("h100_sxm5_80gb").sm, DType.FP32, "mma_sync")
+
+
 def test_special_functions() -> None:
     """With 800 FLOP a clock, N² = 10⁶ exponentials at 10⁹ a second take 1 ms."""
     spec = canvas(sm={"tensor_flop_per_clk": {"fp16": 800}})
     assert close(1.0, "special functions") == lower_bound(PROBLEM, spec, "cold")
+
+
+@pytest.mark.parametrize(
+    ("seqlen_q", "seqlen_k", "visible"),
+    [(4, 4, 10), (2, 4, 7), (1, 4, 4), (4, 2, 3), (4, 1, 1), (1, 1, 1)],
+)
+def test_a_causal_mask_shows_a_triangle(seqlen_q: int, seqlen_k: int, visible: int) -> None:
+    """1 + 2 + 3 + 4 scores; 3 + 4 of two queries; 1 + 2 of the last two of four queries; for each of six heads."""
+    shape = {"batch": 2, "heads": 3, "seqlen_q": seqlen_q, "seqlen_k": seqlen_k, "head_dim": 5, "head_dim_v": 8}
+    full, causal = (AttentionWorkload.model_validate(shape | {"causal": causal}) for causal in (False, True))
+    assert (6 * seqlen_q * seqlen_k, 6 * visible) == (full.visible_scores, causal.visible_scores)
+    assert (full.visible_scores, causal.visible_scores) == (full.exps, causal.exps)
+    assert full.flops == full.least_flops == 2 * 6 * seqlen_q * seqlen_k * 13
+    assert min(full.flops // 2, 2 * 6 * visible * 13) == causal.least_flops
+
+
+def test_rows_without_keys_are_no_work() -> None:
+    """1,000 causal queries and 100 keys: 5,050 of 100,000 scores are visible, 4·10 FLOPs each. At 8 GFLOP/s that is
+    25.25 µs; a fast HBM is out of the way."""
+    problem = PROBLEM.model_copy(update={"seqlen_k": 100, "causal": True})
+    spec = canvas(hbm={"peak_bandwidth_bytes_per_s": 1e12})
+    assert close(0.02525, "tensor fp16") == lower_bound(problem, spec, "cold")
+
+
+@pytest.mark.parametrize(("gpu", "name"), [("a100_sxm4_80gb", "flash2"), ("h100_sxm5_80gb", "flash3")])
+@pytest.mark.parametrize(("seqlen_q", "seqlen_k"), [(8192, 512), (512, 8192), (2048, 2048)])
+def test_no_causal_run_beats_the_bound(gpu: str, name: str, seqlen_q: int, seqlen_k: int) -> None:
+    """Where most queries see no key, the released kernels take less time than half of all scores would."""
+    spec = load_gpu(gpu)
+    shape = {"batch": 4, "heads": 16, "seqlen_q": seqlen_q, "seqlen_k": seqlen_k, "head_dim": 128, "causal": True}
+    problem = AttentionWorkload.model_validate(shape)
+    graph = plan(parse_request(name, "test"), spec, problem).graph
+    run = simulate(graph, spec, Conditions(timing="ncu"))
+    assert lower_bound(problem, spec, "cold").ms <= ms_from_ps(run.latency_ps)
 
 
 def test_hbm() -> None:

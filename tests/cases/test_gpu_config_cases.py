@@ -86,7 +86,7 @@ def test_E06_a_bad_count_is_refused_with_field_value_and_range(field: str, value
 def test_E07_placeholders_and_missing_keys_are_reported_at_once(tmp_path: Path) -> None:
     """Each with its key, and the type and unit that belong there."""
     text = (Path(__file__).parents[2] / "configs" / "h100_sxm5_80gb.yaml").read_text()
-    text = text.replace("  clock_hz: 1.98e9", "  clock_hz: X").replace("  smem_bytes: 233472", "  smem_bytes: X")
+    text = text.replace("  clock_hz: 1.98e9", "  clock_hz: X", 1).replace("  smem_bytes: 233472", "  smem_bytes: X")
     text = text.replace("  fp32_lanes: 128\n", "").replace("    near_latency_ns: 151\n", "")
     findings = {finding.field: finding for finding in lint_gpu(write(tmp_path, text))}
     assert {"error"} == {finding.severity for finding in findings.values()}

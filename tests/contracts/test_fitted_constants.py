@@ -19,3 +19,11 @@ def test_a_library_kernel_has_at_most_four_fitted_constants() -> None:
         _, kernel, capability = owner.split(", ")
         base = found.get(f"{LIBRARY}, {kernel.partition('@')[0]}, {capability}", [])
         assert 4 >= len({*names, *base}), owner
+
+
+def test_an_attention_kernel_has_at_most_six_fitted_constants() -> None:
+    """Each version and architecture; those of eager attention are its library's."""
+    attention = ("flash1", "flash2", "flash3", "triton")
+    found = {owner: names for owner, names in fitted_of_kernels().items() if owner.split(", ")[0] in attention}
+    assert set(attention) == {owner.split(", ")[0] for owner in found}
+    assert {} == {owner: names for owner, names in found.items() if len(names) > 6}

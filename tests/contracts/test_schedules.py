@@ -27,10 +27,9 @@ ATTENTION = [name for name, schedule in SCHEDULES.items() if schedule.workload i
 ALL = [(name, shape) for name in ATTENTION for shape in SHAPES]
 
 
-def build(name: str, shape: str, **choices: object) -> TaskGraph:
-    """The schedule's graph with tiles of 4 for one of the shapes."""
-    schedule = SCHEDULES[name]
-    return schedule.build(SHAPES[shape], schedule.choices(tile_q=4, tile_kv=4, **choices), {})
+def build(name: str, shape: str) -> TaskGraph:
+    """The schedule's graph with small tiles for one of the shapes."""
+    return SCHEDULES[name].build(SHAPES[shape], kernel_shapes.small_choices(name), {})
 
 
 @pytest.mark.parametrize(("name", "shape"), ALL)

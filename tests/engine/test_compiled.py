@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_shapes import ATTENTION
-from strategies import flash, naive, workloads
+from strategies import flash1, flash2, flash3, naive, workloads
 
 from gpusim.dtypes import DType
 from gpusim.engine import Simulation, estimated_steps, loop, simulate
@@ -21,7 +21,7 @@ from gpusim.engine.tables import Tables, flatten
 from gpusim.errors import PointError, UnsupportedError
 from gpusim.hardware import Machine, build_machine, repeated_in_array, start_kernel
 from gpusim.implementations import parse_request, plan
-from gpusim.schedules import SCHEDULES, NaiveChoices
+from gpusim.schedules import SCHEDULES, NaiveChoices, WarpgroupChoices
 from gpusim.specs import GpuSpec, load_gpu
 from gpusim.taskgraph import (
     Add,
@@ -120,6 +120,11 @@ def test_bands_clusters_and_splits_run_the_same(m: int, n: int, choices: dict[st
         assert_equal(graph, spec, conditions)
 
 
+BOTH_PATHS = A100.model_copy(
+    update={"sm": A100.sm.model_copy(update={"tensor_paths": ("mma_sync", "wgmma"), "mma_sync_share": 0.6})}
+)
+
+
 def with_l2(spec: GpuSpec, size_bytes: int | None) -> GpuSpec:
     """The GPU with an L2 of another size, or with none."""
     l2 = None if size_bytes is None else spec.memory.l2.model_copy(update={"size_bytes": size_bytes})
@@ -136,6 +141,46 @@ def with_sms(spec: GpuSpec, count: int, *, ctas_per_s: float | None = None, writ
         "launch": launch,
     }
     return spec.model_copy(update=changed)
+
+
+FLASH_REQUESTS: dict[str, object] = {
+    "flash2": "flash2",
+    "flash2, longest first, on a counter": {"name": "flash2", "order": "longest_first", "scheduler": "dynamic"},
+    "flash2, with a stride": {"name": "flash2", "tile_q": 32, "tile_kv": 48, "stages": 3, "scheduler": "static"},
+    "flash3": "flash3",
+    "flash3 of 2024": "flash3@2024-07",
+    "flash3, one warpgroup": {"name": "flash3", "tile_q": 64, "tile_kv": 64, "stages": 4, "registers": 240},
+    "flash3, three in clusters": {"name": "flash3", "tile_q": 192, "tile_kv": 32, "cluster": 2, "registers": 160},
+    "flash3, with a stride": {"name": "flash3", "tile_kv": 48, "stages": 3, "scheduler": "static"},
+    "flash3, launched one by one": {"name": "flash3", "scheduler": "hardware", "order": "longest_first"},
+}
+FLASH_SHAPES = [(768, 768, 64), (300, 437, 128), (700, 100, 64), (1, 300, 128)]
+
+
+@pytest.mark.parametrize("masks", [{}, {"causal": True}, {"causal": True, "mask": "padding"}], ids=str)
+@pytest.mark.parametrize("sizes", FLASH_SHAPES, ids=str)
+@pytest.mark.parametrize("asked", FLASH_REQUESTS)
+def test_warpgroups_orders_and_masks_run_the_same(
+    asked: str, sizes: tuple[int, int, int], masks: dict[str, object]
+) -> None:
+    """One to three warpgroups, clusters, every scheduler and order, causal and padded, grouped heads, N_q ≠ N_k; on
+    three SMs, so that every resident CTA takes several."""
+    n_q, n_k, d = sizes
+    shape = {"batch": 2, "heads": 4, "kv_heads": 2, "seqlen_q": n_q, "seqlen_k": n_k, "head_dim": d, "save_lse": True}
+    spec = with_sms(load_gpu("h100_sxm5_80gb"), 3)
+    workload = AttentionWorkload.model_validate(shape | masks)
+    graph = plan(parse_request(FLASH_REQUESTS[asked], "test"), spec, workload).graph
+    for conditions in CONDITIONS:
+        assert_equal(graph, spec, conditions)
+
+
+@pytest.mark.parametrize("sizes", FLASH_SHAPES, ids=str)
+def test_padding_in_the_fa1_order_runs_the_same(sizes: tuple[int, int, int]) -> None:
+    """A number a sequence that is loaded beside K and V."""
+    n_q, n_k, d = sizes
+    workload = AttentionWorkload(batch=2, heads=3, seqlen_q=n_q, seqlen_k=n_k, head_dim=d, mask="padding")
+    graph = plan(parse_request({"name": "flash1", "tile_q": 32, "tile_kv": 64}, "test"), A100, workload).graph
+    assert_equal(graph, with_sms(A100, 2))
 
 
 def nested(
@@ -302,6 +347,7 @@ random_costs = st.builds(
     epilogue_overlaps=st.booleans(),
     entry_cycles=st.sampled_from([0.0, 13.0]),
     step_cycles=st.sampled_from([0.0, 5.0]),
+    mask_cycles_per_score=st.sampled_from([None, 0.0, 1.0]),
     overlap=st.sampled_from([0.0, 0.5, 1.0]),
     hbm_efficiency=st.sampled_from([0.5, 1.0]),
 )
@@ -316,7 +362,7 @@ def with_soft_l2(spec: GpuSpec, partitions: int, knee: float, channels: int) -> 
 
 random_gpus = st.builds(
     lambda l2_bytes, shape, sms, ctas_per_s, queue_ns: with_sms(
-        with_soft_l2(with_l2(A100, l2_bytes), *shape), sms, ctas_per_s=ctas_per_s, write_queue_ns=queue_ns
+        with_soft_l2(with_l2(BOTH_PATHS, l2_bytes), *shape), sms, ctas_per_s=ctas_per_s, write_queue_ns=queue_ns
     ),
     st.none() | st.integers(1, 20_000),
     st.tuples(st.integers(1, 2), st.sampled_from([0.0, 0.17, 1.0]), st.sampled_from([1, 4, 32])),
@@ -335,13 +381,16 @@ random_nested = st.builds(
     random_costs,
 )
 SIZES = {"heads": 3, "seqlen": 60, "head_dim": 20}
+MASKS = ("causal", "padding")
 SCORE_PASSES = ((), ("divide",), ("add_causal_mask",), ("divide", "add_causal_mask"))
-random_flash = st.tuples(workloads(**SIZES, grouped=True), flash(tile=24, stages=4))
+random_flash1 = st.tuples(workloads(**SIZES, masks=("padding",)), flash1(tile=24, stages=4))
+random_flash2 = st.tuples(workloads(**SIZES, grouped=True, masks=MASKS), flash2(tile=24, stages=4))
+random_flash3 = st.tuples(workloads(**SIZES, grouped=True, masks=MASKS, queries=500), flash3(tile=24, stages=4))
 random_naive = st.tuples(workloads(**SIZES), naive(tile=24, stages=4, softmax_rows=16, score_passes=SCORE_PASSES))
 KERNELS = ("qk", "softmax", "pv", "copy", "transpose", "elementwise", "broadcast", "forward")
 random_attention = st.builds(
     lambda case, cost: SCHEDULES[case[1][0]].build(case[0], case[1][1], dict.fromkeys(KERNELS, cost)),
-    random_flash | random_naive,
+    random_flash1 | random_flash2 | random_flash3 | random_naive,
     random_costs,
 )
 
@@ -405,35 +454,51 @@ def booked(graph: TaskGraph, spec: GpuSpec, ctas_per_sm: int) -> tuple[Tables, S
         fill_bytes_per_s=spec.sm.l2_fill_bytes_per_clk * spec.sm.clock_hz,
         footprint_bytes=sum(tensor.size_bytes for tensor in TaskGraph((kernel,)).tensors()),
     )
-    tables = flatten(lower(kernel, spec.sm, spec.sm.clock_hz, first_keys(graph)), kernel)
+    num_resident = ctas_per_sm * spec.sm.count
+    tables = flatten(lower(kernel, spec.sm, spec.sm.clock_hz, first_keys(graph)), kernel, num_resident)
     shared = Shared(
         pipe_free_ps=machine.pipe_free_ps,
         launcher_free_ps=machine.launcher_free_ps,
         next_cta=np.zeros(1, dtype=np.int64),
+        next_sequence=np.zeros(1, dtype=np.int64),
         num_ctas=kernel.ctas,
         num_sms=spec.sm.count,
         launch_ps=700,
         store_queue_ps=1_000,
     )
-    return tables, new_slots(ctas_per_sm * spec.sm.count, tables), machine, shared
+    slots = new_slots(num_resident * kernel.warpgroups_per_cta, spec.sm.count, tables)
+    return tables, slots, machine, shared
 
 
-def test_the_loop_is_plain_python_that_compiling_does_not_change() -> None:
+def by_warpgroups(scheduler: str) -> TaskGraph:
+    """Causal FlashAttention-3 by pairs of warpgroups: three CTAs a head, of 2, 4 and 5 tiles."""
+    workload = AttentionWorkload(batch=1, heads=3, seqlen_q=300, seqlen_k=300, head_dim=16, causal=True)
+    choices = WarpgroupChoices(tile_q=128, tile_kv=64, stages=2, scheduler=scheduler, order="longest_first")
+    return SCHEDULES["flash3"].build(workload, choices, {})
+
+
+WRITTEN = {"nested": nested((2, 2, 3), ctas=5), "dynamic": by_warpgroups("dynamic"), "static": by_warpgroups("static")}
+
+
+@pytest.mark.parametrize("graph", WRITTEN.values(), ids=WRITTEN)
+def test_the_loop_is_plain_python_that_compiling_does_not_change(graph: TaskGraph) -> None:
     """Run as it is written and run as machine code: the same end, and the same state down to every array."""
-    graph, spec = nested((2, 2, 3), ctas=5), with_sms(with_l2(A100, 6 * 1024), 2)
+    spec = with_sms(with_l2(BOTH_PATHS, 6 * 1024), 2)
     ends, states = [], []
     for run in (run_kernel, compiled_run_kernel()):
         tables, slots, machine, shared = booked(graph, spec, 3)
         ends.append(int(run(tables, slots, machine.memory, shared, 123)))
-        states.append([*slots, *machine.memory, machine.pipe_free_ps, machine.launcher_free_ps, shared.next_cta])
+        counters = [machine.pipe_free_ps, machine.launcher_free_ps, shared.next_cta, shared.next_sequence]
+        states.append([*slots.places, *slots[1:], *machine.memory, *counters])
     assert ends[0] == ends[1] > 123
     for plain, compiled in zip(*states, strict=True):
         np.testing.assert_array_equal(plain, compiled, strict=True)
 
 
-def test_plain_python_gives_what_simpy_gives() -> None:
+@pytest.mark.parametrize("graph", WRITTEN.values(), ids=WRITTEN)
+def test_plain_python_gives_what_simpy_gives(graph: TaskGraph) -> None:
     """The same kernel through `simulate` on SimPy: pipe time and waits of all slots."""
-    graph, spec = TaskGraph(nested((2, 2, 3), ctas=5).kernels[:1]), with_sms(with_l2(A100, 6 * 1024), 2)
+    graph, spec = TaskGraph(graph.kernels[:1]), with_sms(with_l2(BOTH_PATHS, 6 * 1024), 2)
     done = simulate(graph, spec, NCU, mode="exhaustive").kernels[0]
     tables, slots, machine, shared = booked(graph, spec, done.ctas_per_sm)
     shared = shared._replace(launch_ps=round(1e12 / spec.launch.ctas_per_s), store_queue_ps=0)
@@ -448,7 +513,7 @@ def test_plain_python_gives_what_simpy_gives() -> None:
 def contest(*calls: tuple[int, int], slots: Slots | None = None) -> Slots:
     """Slots that wake at these (times, sequence numbers), and their tournament played."""
     tables, *_ = booked(SMALL, A100, 1)
-    slots = new_slots(len(calls), tables) if slots is None else slots
+    slots = new_slots(len(calls), len(calls), tables) if slots is None else slots
     for slot, (wakes_ps, sequence) in enumerate(calls):
         slots.wakes_ps[slot], slots.sequence[slot] = wakes_ps, sequence
     for slot in range(len(slots.wakes_ps)):

@@ -1,5 +1,7 @@
 """Kernels as flat arrays, and how many keys and tiles they need, all by hand."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,11 +19,21 @@ from gpusim.engine.lower import (
     StreamedLoad,
     access_table,
 )
-from gpusim.engine.tables import END, MAIN_LOOP, NEXT_TRIP, OUTER_LOOP, STRAIGHT, Tables, flatten
+from gpusim.engine.tables import (
+    END,
+    LOOP_FIRST_LOAD,
+    LOOP_NUM_LAST,
+    MAIN_LOOP,
+    NEXT_TRIP,
+    OUTER_LOOP,
+    STRAIGHT,
+    Tables,
+    flatten,
+)
 from gpusim.hardware import read_tiles, repeated_in_list, start_kernel, write_tiles
 from gpusim.hardware.state import NODE_FIELDS, SIZE_BYTES, build_memory
 from gpusim.specs import GpuSpec, load_gpu
-from gpusim.taskgraph import KernelBuilder, Role, TaskGraph, Tensor
+from gpusim.taskgraph import Diagonal, Kernel, KernelBuilder, Role, TaskGraph, Tensor
 
 W = AccessTable(0, 2, 1, 2, 0, 0, 0, 0, 1, begin=[0, 2], total=[48], offsets=[0, 1], sizes=[32, 16])
 X = AccessTable(6, 2, 1, 3, 3, 0, 0, 0, 1, begin=[0, 1, 2, 3], total=[32, 32, 8], offsets=[0, 1, 2], sizes=[32, 32, 8])
@@ -32,16 +44,17 @@ INNER = MainLoop(
     slot=4,
     trips=5,
     loads=(StreamedLoad(1, 2), StreamedLoad(0, 3)),
-    phases=(Phase((0,), 70, (), ()), Phase((1,), 80, (0, 1), (2,))),
+    phases=(Phase((0,), 70, (), (), 70), Phase((1,), 80, (0, 1), (2,), 95)),
     entry_ps=11,
     step_ps=12,
 )
+NO_MASK = [0] * 6  # no masked iterations at the end of a loop, and no diagonal that ends it
 FIRST, MIDDLE, LAST = (Straight((1,), use_ps, ()) for use_ps in (1, 2, 3))
 
 
 def flat(*blocks: Block) -> Tables:
     """The tables of a kernel on a 4 × 3 grid with loops at slots 3 and 4."""
-    return flatten(LoweredKernel(blocks, (W, X, Y), 5), KERNEL)
+    return flatten(LoweredKernel(blocks, (W, X, Y), 5), KERNEL, 8)
 
 
 def test_a_two_level_loop_is_a_program_of_rows() -> None:
@@ -69,9 +82,9 @@ def test_a_two_level_loop_is_a_program_of_rows() -> None:
         [END, 0, 0, 0, 0, 0, 0],
     ] == tables.program.tolist()
     assert [0, 1, 0, 1, 0, 1, 2, 1, 1, 2, 2] == tables.refs.tolist()
-    assert [[4, 5, 11, 12, 0, 2, 0, 2]] == tables.loops.tolist()
+    assert [[4, 5, 11, 12, 0, 2, 0, 2, *NO_MASK]] == tables.loops.tolist()
     assert [[1, 2, 0], [0, 3, 2]] == tables.loads.tolist()  # access, stages, first arrival time
-    assert [[70, 2, 3, 3, 3, 3, 3], [80, 3, 4, 4, 6, 6, 7]] == tables.phases.tolist()
+    assert [[70, 70, 2, 3, 3, 3, 3, 3], [80, 95, 3, 4, 4, 6, 6, 7]] == tables.phases.tolist()
     assert (5, 5, [4, 3]) == (tables.num_ready, tables.num_slots, tables.grid.tolist())
 
 
@@ -92,10 +105,41 @@ def test_accesses_share_one_list_of_tiles() -> None:
 def test_a_second_loop_counts_on() -> None:
     """Its loads, phases and arrival times come after those of the first, and its lists name its own loads."""
     tables = flat(INNER, INNER)
-    assert [[0, 2, 0, 2], [2, 4, 2, 4]] == tables.loops[:, 4:].tolist()
+    assert [[0, 2, 0, 2], [2, 4, 2, 4]] == tables.loops[:, LOOP_FIRST_LOAD:LOOP_NUM_LAST].tolist()
     assert [0, 2, 5, 7] == tables.loads[:, 2].tolist()
     assert [0, 1, 0, 1, 2, 2, 3, 2, 3, 2] == tables.refs.tolist()
     assert 10 == tables.num_ready
+
+
+def test_a_causal_loop_says_where_its_diagonal_and_its_masks_are() -> None:
+    """The last two tiles are masked; values of index slot 1, in pairs, have 64 rows; tiles have 16 keys; shift 7."""
+    causal = replace(INNER, num_last=2, diagonal=Diagonal("m", rows=64, cols=16, shift=7, group=2), diagonal_slot=1)
+    assert [[2, 1, 64, 16, 7, 2]] == flat(causal).loops[:, LOOP_NUM_LAST:].tolist()
+
+
+@pytest.mark.parametrize(
+    ("kernel", "expected"),
+    [
+        (KERNEL, ([4, 3], [0, 0], 4, -1, 1, 0, True)),
+        (replace(KERNEL, band=2, descending=("head",)), ([4, 3], [0, 1], 2, -1, 1, 0, True)),
+        (replace(KERNEL, warpgroups=("m", 2)), ([2, 3], [0, 0], 2, 0, 2, 0, True)),
+        (replace(KERNEL, scheduler="dynamic"), ([4, 3], [0, 0], 4, -1, 1, 0, False)),
+        (replace(KERNEL, scheduler="static"), ([4, 3], [0, 0], 4, -1, 1, 8, False)),
+    ],
+)
+def test_the_order_of_ctas_is_in_the_tables(kernel: Kernel, expected: tuple[object, ...]) -> None:
+    """CTAs of each grid index, which of them run down, the band, whose values are warpgroups and how many, the stride
+    of a static grid of 8 resident CTAs, and whether each CTA is launched."""
+    tables = flatten(LoweredKernel((), (W, X, Y), 5), kernel, 8)
+    order = (tables.band, tables.split, tables.warpgroups, tables.stride, tables.is_launched)
+    assert expected == (tables.grid.tolist(), tables.descending.tolist(), *order)
+
+
+def test_blocks_behind_a_tensor_are_empty() -> None:
+    """Three tiles of 32, 32 and 16 B, and a fourth for a warpgroup that has no rows left."""
+    tensor = Tensor("A", 1, 10, 4, DType.FP16, Role.INPUT, 4, 4)
+    table = access_table(tensor.tile(row="m"), 0, {"head": 2, "m": 1}, {"head": 1, "m": 4})
+    assert ([0, 1, 2, 3, 3], [32, 32, 16, 0]) == (table.begin, table.total)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +158,7 @@ def test_a_body_that_repeats_is_written_once(trips: int, rows: list[int]) -> Non
 def test_blocks_of_a_ragged_tensor_list_their_tiles_row_by_row() -> None:
     """5 × 6 numbers in tiles of 2 × 4, loaded as blocks of 2 × 1 tiles: rows 2 2 1, columns 4 2, 2 bytes each."""
     tensor = Tensor("A", 3, 5, 6, DType.FP16, Role.INPUT, 2, 4)
-    table = access_table(tensor.tile(row="i", col=1, row_tiles=2), 7, {"head": 2, "i": 4}, grid_heads=6)
+    table = access_table(tensor.tile(row="i", col=1, row_tiles=2), 7, {"head": 2, "i": 4}, {"head": 6, "i": 1})
     assert (7, 2, 2, 6) == (table.base, table.head_slot, table.heads_per_matrix, table.head_stride)
     assert (4, 0, 0, 1, 2) == (table.row_slot, table.first_row, table.col_slot, table.first_col, table.col_blocks)
     assert [0, 2, 4, 5, 6] == table.begin

@@ -1,17 +1,13 @@
-"""Latencies of tiny kernels on a one-SM toy GPU, worked out step by step in picoseconds.
-
-The toy is canvas: 1 SM at 1 GHz (1,000 ps a clock), one FP32 number and one exponential a clock, 8 FLOP a clock,
-1,000 ps a byte of device memory and 100 ns latency, no L2, 125 ps a byte into the SM. Shared memory is so fast here
-that it never limits, and a CTA launch takes 1,000 ps. A transfer ends on the whole picosecond after its last byte.
-"""
+"""Latencies of tiny kernels of one CTA on a toy GPU of one SM, worked out step by step in picoseconds."""
 
 from dataclasses import replace
 
 import pytest
+from toy_gpu import CLOCK, LATENCY, LAUNCH, MOVE, NCU, SCALE, TILE_BYTES, toy
 
 from gpusim.dtypes import DType
 from gpusim.engine import Simulation, simulate
-from gpusim.specs import GpuSpec, load_gpu
+from gpusim.specs import GpuSpec
 from gpusim.taskgraph import (
     Exponential,
     Fill,
@@ -29,24 +25,9 @@ from gpusim.taskgraph import (
 from gpusim.trace import Stall, TimelineRecorder
 from gpusim.workloads import Conditions
 
-CLOCK = 1_000
-LAUNCH = 1_000
-TILE_BYTES = 32  # 4 × 4 numbers of 2 bytes
-MOVE = TILE_BYTES * 1_000 + 1
-LATENCY = 100_000
-SCALE = 16 * CLOCK  # 16 numbers, one a clock
-NCU = Conditions(timing="ncu")
-
 X = Tensor("X", 1, 8, 4, DType.FP16, Role.INPUT, 4, 4)
 W = Tensor("W", 1, 4, 4, DType.FP16, Role.INPUT, 4, 4)
 Y = Tensor("Y", 1, 8, 4, DType.FP16, Role.OUTPUT, 4, 4)
-
-
-def toy(**sm: object) -> GpuSpec:
-    """The toy GPU, with some numbers of its SM changed."""
-    canvas = load_gpu("canvas")
-    fast = {"smem_bandwidth_bytes_per_clk": 1_000_000, "smem_bytes": 100_000, "smem_per_cta_max_bytes": 100_000}
-    return canvas.model_copy(update={"sm": canvas.sm.model_copy(update=fast | sm)})
 
 
 def builder(name: str = "toy") -> KernelBuilder:

@@ -236,11 +236,16 @@ def test_what_no_model_covers_is_unsupported_by_name(name: str, options: Mapping
     assert "ask for a forward pass without that" == caught.value.fix
 
 
-@pytest.mark.parametrize("name", [name for name in ATTENTION if name != "flash2"])
-def test_grouped_heads_are_only_in_flash2(name: str) -> None:
+GROUPED = ("flash2", "flash3")
+
+
+@pytest.mark.parametrize("name", [name for name in ATTENTION if name not in GROUPED])
+def test_grouped_heads_are_only_in_the_newer_flash_kernels(name: str) -> None:
     """The matrix products of the others read one K/V head for each query head."""
+    for grouped in GROUPED:
+        plan(parse_request(grouped, "test"), H100, attention(kv_heads=2))
     with pytest.raises(UnsupportedError) as caught:
-        plan(parse_request(name, "test"), A100, attention(kv_heads=2))
+        plan(parse_request(name, "test"), H100, attention(kv_heads=2))
     assert "grouped K/V heads" in caught.value.reason
 
 
@@ -248,23 +253,69 @@ def test_grouped_heads_are_only_in_flash2(name: str) -> None:
 def test_a_dtype_without_a_model_is_unsupported(name: str) -> None:
     """No constants for fp32; the fix lists the formats that have them."""
     with pytest.raises(UnsupportedError, match="has no model for dtype fp32") as caught:
-        plan(parse_request(name, "test"), A100, attention(dtype="fp32"))
+        plan(parse_request(name, "test"), H100, attention(dtype="fp32"))
     assert "use fp16, bf16" == caught.value.fix
 
 
-@pytest.mark.parametrize("name", ["naive", "flash1", "flash2"])
-def test_only_eager_pytorch_has_a_causal_mask(name: str) -> None:
-    """The others have no model of it yet, on real GPUs and on the toy alike."""
+@pytest.mark.parametrize("name", ["naive", "flash1"])
+def test_textbook_attention_and_flash1_have_no_causal_mask(name: str) -> None:
+    """No model of it, on real GPUs and on the toy alike; flash2 has one on both."""
     for spec in (A100, CANVAS):
         with pytest.raises(UnsupportedError, match="no model yet for a causal mask"):
             plan(parse_request(name, "test"), spec, attention(8, 4, causal=True))
+        plan(parse_request("flash2", "test"), spec, attention(8, 4, causal=True))
 
 
-@pytest.mark.parametrize("name", ATTENTION)
-def test_a_causal_mask_of_unequal_lengths_is_unsupported(name: str) -> None:
-    """With N_q ≠ N_k libraries align the triangle to different corners."""
+def test_a_causal_mask_of_unequal_lengths_is_unsupported_in_eager_attention() -> None:
+    """The scripts that were modelled build square masks; fused kernels align the last query with the last key."""
+    asked = attention(512, seqlen_k=256, causal=True)
     with pytest.raises(UnsupportedError, match="a causal mask with seqlen_q ≠ seqlen_k"):
-        plan(parse_request(name, "test"), A100, attention(512, seqlen_k=256, causal=True))
+        plan(parse_request("pytorch_naive", "test"), A100, asked)
+    for name in ("flash2", "flash3"):
+        plan(parse_request(name, "test"), H100, asked)
+
+
+def test_flash3_needs_wgmma() -> None:
+    """The refusal names the instruction, what the GPU has instead, and what to do."""
+    with pytest.raises(UnsupportedError) as caught:
+        plan(parse_request("flash3", "test"), A100, attention())
+    assert "flash3 multiplies with wgmma but a100_sxm4_40gb has only mma_sync" == caught.value.reason
+    assert "use flash2, or a Hopper GPU" == caught.value.fix
+
+
+@pytest.mark.parametrize(
+    ("version", "head_dim", "causal", "tiles"),
+    [
+        (None, 64, False, (192, 192, 1, "ascending")),
+        ("2024-07", 64, False, (192, 128, 1, "ascending")),
+        (None, 64, True, (192, 128, 1, "longest_first")),
+        ("2024-07", 64, True, (192, 128, 1, "ascending")),
+        (None, 96, False, (192, 144, 1, "ascending")),
+        (None, 128, False, (128, 176, 2, "ascending")),
+        (None, 128, True, (128, 128, 1, "longest_first")),
+        (None, 192, False, (128, 112, 1, "ascending")),
+        (None, 256, False, (128, 80, 2, "ascending")),
+        (None, 256, True, (128, 80, 1, "longest_first")),
+    ],
+)
+def test_flash3_has_the_tiles_of_its_version(
+    version: str | None, head_dim: int, causal: bool, tiles: tuple[int, int, int, str]
+) -> None:
+    """kBlockM, kBlockN and cluster of the launch template of 2024-07 or tile_size.h of 2025, and who goes first."""
+    asked = plan(ScheduleRequest("flash3", version), H100, attention(head_dim=head_dim, causal=causal)).choices
+    assert tiles == (asked.tile_q, asked.tile_kv, asked.cluster, asked.order)
+
+
+def test_a_name_without_a_version_means_the_default_one() -> None:
+    """flash3 is that of 2025, and the result says so; flash2 has one version and none to report."""
+    assert "2025" == plan(parse_request("flash3", "test"), H100, attention()).version
+    assert plan(parse_request("flash2", "test"), H100, attention()).version is None
+
+
+@pytest.mark.parametrize("tile_q", [1, 32, 100])
+def test_a_tile_of_flash3_is_whole_warpgroups(tile_q: int) -> None:
+    """A consumer warpgroup multiplies 64 rows."""
+    assert f"schedule flash3, tile_q: got {tile_q}, expected" in refusal({"name": "flash3", "tile_q": tile_q})
 
 
 @pytest.mark.parametrize(
@@ -319,7 +370,7 @@ def test_eager_attention_masks_padding_in_a_pass_of_its_own() -> None:
 def test_several_uncovered_options_are_named_together() -> None:
     """One answer for all of them."""
     with pytest.raises(UnsupportedError, match=r"pass bwd, a causal mask, dropout 0\.2"):
-        plan(parse_request("flash2", "test"), A100, attention(causal=True, dropout=0.2, **{"pass": "bwd"}))
+        plan(parse_request("flash1", "test"), A100, attention(causal=True, dropout=0.2, **{"pass": "bwd"}))
 
 
 def test_a_gpu_without_a_tile_table_says_so_and_how_to_state_tiles() -> None:
@@ -387,7 +438,7 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
         parse_request("flash9", "here")
     listed = ", ".join(implementations())
     assert f"schedule: 'flash9' is not known; choose one of: {listed}" == str(caught.value)
-    assert listed.startswith("naive, pytorch_naive, megatron_fused_softmax, flash1, flash2, torch_matmul")
+    assert listed.startswith("naive, pytorch_naive, megatron_fused_softmax, flash1, flash2, flash3, triton")
 
 
 @pytest.mark.parametrize(

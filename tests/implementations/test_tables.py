@@ -106,6 +106,26 @@ def test_a_row_may_be_for_a_stack_or_a_mask(when: dict[str, object], holding: li
     assert holding == held
 
 
+def test_a_row_may_be_for_a_version() -> None:
+    """It holds for the version asked for or, where none is asked for, the default one."""
+    rows = [
+        {"when": {"version": [version]}, "choices": {"tile_q": size}, "source": "s"}
+        for version, size in (("old", 1), ("new", 2))
+    ]
+    mine = implementation(rows, []).model_copy(update={"versions": ["old", "new"], "default_version": "new"})
+    held = [mine.choices(A100, WORKLOAD, None, version) for version in ("old", "new", None)]
+    assert [{"tile_q": 1}, {"tile_q": 2}, {"tile_q": 2}] == held
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_versions_of_rows_are_versions_of_the_implementation(name: str) -> None:
+    """No row is for a version nobody can ask for, and the default is one of them."""
+    known = set(ALL[name].versions)
+    named = {version for row in (*ALL[name].tiles, *ALL[name].costs) for version in row.when.version or []}
+    assert named <= known
+    assert {ALL[name].default_version} - {None} <= known
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_constants_do_not_depend_on_the_stack(name: str) -> None:
     """A stack changes which passes run, not how long one takes; a cost row for a stack would never hold."""

@@ -90,6 +90,11 @@ def test_specs_are_frozen() -> None:
         ({"memory.l2.size_bytes": "128"}, "less than one line in each of 2 parts"),
         ({"sm.tensor_flop_per_clk.int8": "4096"}, "unknown number format int8; choose from fp16, bf16, tf32, fp8"),
         ({"sm.tensor_paths": "[]"}, "sm.tensor_paths: "),
+        (
+            {"sm.mma_sync_share": "0.6"},
+            "mma_sync_share = 0.6 with tensor_paths = ['mma_sync']; state the share of the wgmma rate",
+        ),
+        ({"sm.tensor_paths": "[mma_sync, wgmma]"}, "mma_sync_share = None with tensor_paths = ['mma_sync', 'wgmma']"),
     ],
 )
 def test_fields_that_contradict_one_another_are_refused(overrides: dict[str, str], words: str) -> None:

@@ -3,12 +3,14 @@
 from dataclasses import replace
 
 import pytest
+from kernel_shapes import small_choices
 
 from gpusim.dtypes import DType
 from gpusim.errors import GraphError
-from gpusim.schedules import SCHEDULES, FlashChoices, NaiveChoices
+from gpusim.schedules import SCHEDULES
 from gpusim.taskgraph import (
     Buffer,
+    Diagonal,
     Fill,
     Guard,
     Kernel,
@@ -21,6 +23,7 @@ from gpusim.taskgraph import (
     Tensor,
     check_graph,
 )
+from gpusim.taskgraph.program import Scheduler
 from gpusim.workloads import AttentionWorkload
 
 
@@ -63,8 +66,7 @@ def test_a_legal_graph_passes() -> None:
 def test_every_schedule_of_attention_is_legal(name: str) -> None:
     """What ships passes the rules, ragged and with log-sum-exp."""
     workload = AttentionWorkload(batch=1, heads=2, seqlen_q=10, seqlen_k=7, head_dim=4, save_lse=True)
-    choices = NaiveChoices if SCHEDULES[name].choices is NaiveChoices else FlashChoices
-    check_graph(SCHEDULES[name].build(workload, choices(tile_q=4, tile_kv=4), {}))
+    check_graph(SCHEDULES[name].build(workload, small_choices(name), {}))
 
 
 def test_the_grid_needs_a_head_index() -> None:
@@ -244,9 +246,50 @@ def product_of_one_index() -> Kernel:
     return cta.build()
 
 
-def test_bands_are_walked_one_after_another() -> None:
-    """Three columns in bands of two: rows 0 and 1 of the first two columns, then the third column."""
-    cta = builder(grid=[("n", 3), ("m", 2), ("head", 1)])
-    kernel = replace(cta.build(), band=2)
-    expected = [(0, 0), (1, 0), (0, 1), (1, 1), (2, 0), (2, 1)]
-    assert [(n, m, 0) for n, m in expected] == list(kernel.coordinates())
+def test_what_descends_is_an_index_of_the_grid() -> None:
+    """Loops always ascend."""
+    expected = ["bad: j is to descend, but is no grid index"]
+    assert expected == problems(replace(product_of_one_index(), descending=("j",)))
+
+
+def test_a_diagonal_belongs_to_an_index_of_the_grid() -> None:
+    """Otherwise nothing says which rows a CTA has."""
+    cta = builder(grid=[("head", 1)])
+    tile = cta.buffer("tile", 4, 4)
+    with cta.loop("j", 2, Diagonal("m", rows=4, cols=4, shift=0)):
+        cta.load(X.tile(row="j"), tile)
+        cta.store(tile, Y.tile(row="j"))
+    assert ["bad: loop j ends with m, which is no grid index"] == problems(cta.build())
+
+
+def test_warpgroups_divide_their_index() -> None:
+    """Two query tiles cannot be shared out in CTAs of three."""
+    kernel = replace(copy("bad", X, Y), warpgroups=("m", 3))
+    assert ["bad: 3 warpgroups a CTA do not divide the 2 values of m"] == problems(kernel)
+
+
+@pytest.mark.parametrize("scheduler", ["dynamic", "static"])
+def test_warpgroups_of_a_persistent_cta_share_a_stream(scheduler: Scheduler) -> None:
+    """Without one, nothing keeps a warpgroup from running away from the others; hardware waits for all of a CTA."""
+    kernel = replace(copy("bad", X, Y), warpgroups=("m", 2))
+    check_graph(TaskGraph((kernel,)))
+    assert ["bad: nothing keeps the warpgroups of a persistent CTA together, as no loop loads anything"] == problems(
+        replace(kernel, scheduler=scheduler)
+    )
+
+
+@pytest.mark.parametrize(("values", "is_legal"), [(2, True), (4, True), (6, False)])
+def test_only_the_last_cta_may_have_warpgroups_without_rows(values: int, is_legal: bool) -> None:
+    """Three tiles for pairs of warpgroups are two CTAs, whose last warpgroup has nothing to do; no third."""
+    src, dst = tensor("X", Role.INPUT, rows=12), tensor("Y", Role.OUTPUT, rows=12)
+    cta = builder(grid=[("m", values), ("head", 1)])
+    tile = cta.buffer("tile", 4, 4)
+    cta.load(src.tile(row="m"), tile)
+    cta.store(tile, dst.tile(row="m"))
+    kernel = cta.build(warpgroups=("m", 2))
+    if is_legal:
+        check_graph(TaskGraph((kernel,)))
+    else:
+        load, store = problems(kernel)
+        assert load.startswith("bad, load X: tile of X reaches block 5")
+        assert store.startswith("bad, store Y: tile of Y reaches block 5")
