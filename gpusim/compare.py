@@ -200,6 +200,15 @@ class Comparison:
                 groups.setdefault(_key_of(item), []).append(item)
         return [_series_figures(key, items) for key, items in groups.items()]
 
+    def worst_rows(self) -> list[ComparedRow]:
+        """The row of every series whose latency is furthest off, in order of the series' first appearance."""
+        worst: dict[SeriesKey, ComparedRow] = {}
+        for item in self.compared:
+            key = _key_of(item)
+            if item.error is not None and (key not in worst or abs(item.error) > abs(worst[key].error or 0.0)):
+                worst[key] = item
+        return list(worst.values())
+
     def checks(self, *, trusted: bool = False) -> list[CheckFigures]:
         """Errors of counters by series and counter, in order of first appearance; `trusted` keeps rows that count."""
         groups: dict[tuple[SeriesKey, str], list[float]] = {}

@@ -41,10 +41,12 @@ def constant_rows() -> list[tuple[str, str, str]]:
 
 def bands_text(done: Comparison) -> str:
     """The list of error bands as CSV, from the rows that count."""
-    groups: dict[tuple[str, str], list[ComparedRow]] = defaultdict(list)
+    groups: dict[tuple[str, str, str], list[ComparedRow]] = defaultdict(list)
     for item in done.compared:
-        if item.is_trusted and item.error is not None:
-            groups[item.result.gpu, item.row.implementation].append(item)
+        name = item.row.implementation
+        versions = {item.result.version or ""} | ({""} if implementations()[name].default_version is None else set())
+        for version in versions if item.is_trusted and item.error is not None else ():
+            groups[item.result.gpu, name, version].append(item)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
@@ -52,7 +54,7 @@ def bands_text(done: Comparison) -> str:
     return text.getvalue()
 
 
-def _band_cells(key: tuple[str, str], items: list[ComparedRow]) -> Iterator[object]:
+def _band_cells(key: tuple[str, str, str], items: list[ComparedRow]) -> Iterator[object]:
     errors = [abs(item.error) for item in items if item.error is not None]
     latencies_ms = [item.row.latency_ms for item in items if item.row.latency_ms is not None]
     band = statistics.quantiles(errors, n=100, method="inclusive")[round(100 * SHARE) - 1]

@@ -101,11 +101,19 @@ _ANSWERS: Mapping[str, Metric] = {
     "stages": Metric("count", CTA, "buffers of a streamed tile"),
     "warps": Metric("count", CTA, "warps"),
     "accumulators": Metric("name", CTA, "where sums live: smem or registers"),
+    "order": Metric("name", GPU, "order in which CTAs are taken: ascending or longest_first"),
+    "scheduler": Metric(
+        "name", GPU, "who hands CTAs out: the hardware's queue, or a persistent grid, dynamic or static"
+    ),
     "smem_bytes_per_cta": Metric("bytes", CTA, "shared memory", "launch__shared_mem_per_block"),
     "registers_per_thread": Metric("count", "one thread", "32-bit registers", "launch__registers_per_thread"),
     "ctas": Metric("count", GPU, "CTAs of the longest kernel", "launch__grid_size"),
     "ctas_per_sm": Metric("count", SM, "CTAs resident at once", "launch__occupancy_limit_*"),
     "waves": Metric("count", GPU, "CTAs / resident CTAs", "launch__waves_per_multiprocessor"),
+    "sustained_clock_mhz": Metric(
+        "MHz", GPU, "SM clock that the longest kernel's main loop holds under the power limit"
+    ),
+    "power_w": Metric("W", GPU, "mean power while the longest kernel runs: idling, matrix and softmax work"),
     "bound_ms": Metric("ms", CALL, "closed-form lower bound: no simulation is below it"),
     "bound_by": Metric("name", CALL, "the pipe or memory that sets the bound"),
     "roofline_ms": Metric("ms", CALL, "larger of FLOPs / peak of the pipe and operand bytes / HBM peak"),

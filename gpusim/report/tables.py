@@ -92,6 +92,11 @@ def points_table(points: Sequence[PointResult], measured_ms: Mapping[int, float]
     return _points_table({heading: max(map(len, column)) for heading, column in columns.items()}, columns, width)
 
 
+def place_text(point: PointResult, axis: Axis) -> str:
+    """Where a point stands on an axis, as "N = 4,096"."""
+    return f"{_size_heading(axis)} = {_size(point, axis)}"
+
+
 def refusal_lines(points: Sequence[PointResult]) -> list[str]:
     """Why points have no latency and what would change that; sizes with one and the same answer share a line."""
     axis = axis_of(points)
