@@ -1,0 +1,37 @@
+"""`gpusim replay`: a page of small scenarios."""
+
+from pathlib import Path
+
+
+def test_it_writes_the_page_and_names_its_demos(command, tmp_path: Path) -> None:
+    """One file, one line."""
+    done = command("replay", "canvas_bytes", "-o", "pages/page.html")
+    assert (0, "") == (done.code, done.err)
+    assert done.out.startswith("pages/page.html: 7 demos (Naive; Flash, tiles of 4; A bigger max; Same output;")
+    assert (tmp_path / "pages" / "page.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_without_a_scenario_it_plays_the_gallery(command) -> None:
+    """Nine demos, N = 16 and the causal mask among them."""
+    done = command("replay", "-o", "page.html")
+    assert (0, "") == (done.code, done.err)
+    assert done.out.startswith("page.html: 9 demos (")
+    assert "N = 16" in done.out
+    assert "Causal, tiles of 4" in done.out
+
+
+def test_a_scenario_that_is_too_large_is_refused_with_every_reason(command) -> None:
+    """Exit code 2; the A100 sweep has registers, 128 heads and up to 16,384 rows."""
+    done = command("replay", "seqlen_sweep_a100", "-o", "page.html")
+    assert (2, "") == (done.code, done.out)
+    assert any("register file" in problem and "use canvas" in problem for problem in done.problems)
+    assert any("seqlen: got 16384; a replay draws at most 32" in problem for problem in done.problems)
+    assert not Path("page.html").exists()
+
+
+def test_fields_of_the_gpu_can_be_set(command) -> None:
+    """With an SRAM of 208 numbers tiles of 8 run: Q, K, V and O once, 2·4·32 = 256 B."""
+    room = ["--set", "sm.smem_bytes=416", "--set", "sm.smem_per_cta_max_bytes=416"]
+    assert 0 == command("replay", "canvas_bytes", *room, "-o", "page.html").code
+    page = Path("page.html").read_text(encoding="utf-8")
+    assert '"title":"Flash, tiles of 8","subtitle":"256 B' in page
