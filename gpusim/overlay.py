@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from gpusim.implementations import implementations
 from gpusim.measured import MeasuredRow, find_measured, read_measured
 from gpusim.point import Point
-from gpusim.report import Axis, MeasuredPoint, axis_of, series_names
+from gpusim.report import Axis, MeasuredPoint, Measurement, axis_of, series_names
 from gpusim.report.tables import SeriesError
 from gpusim.results import PointResult
 from gpusim.workloads import AttentionWorkload, Workload
@@ -17,11 +17,13 @@ from gpusim.workloads import AttentionWorkload, Workload
 class Overlay:
     """What the scenario's measured files say about its points.
 
-    `measured_ms` maps point numbers to measured latencies in ms; `errors` maps the names of curves to mean absolute
-    error in percent and the number of points behind it.
+    `matched` are measurements of simulated points, `drawn` those and what else lies on a curve. `measured_ms` maps
+    point numbers to measured latencies in ms; `errors` maps the names of curves to mean absolute error in percent and
+    the number of points behind it.
     """
 
     drawn: tuple[MeasuredPoint, ...]
+    matched: tuple[Measurement, ...]
     measured_ms: Mapping[int, float]
     errors: Mapping[str, tuple[float, int]]
     series: tuple[SeriesError, ...]
@@ -37,6 +39,7 @@ def overlay(points: Sequence[Point], results: Sequence[PointResult], measured: S
     for name, point in zip(names, points, strict=True):
         curves.setdefault(name, []).append(point)
     drawn: list[MeasuredPoint] = []
+    of_points: list[Measurement] = []
     measured_ms: dict[int, float] = {}
     series: list[SeriesError] = []
     errors: dict[str, tuple[float, int]] = {}
@@ -49,18 +52,23 @@ def overlay(points: Sequence[Point], results: Sequence[PointResult], measured: S
                 for row in on_curve
                 for place in (getattr(row.workload, axis.field),)
             )
-            matched = {
-                number: row.latency_ms
+            of_row = {
+                number: (row, row.latency_ms)
                 for number, name in enumerate(names)
                 for row in on_curve
                 if name == curve and row.latency_ms is not None and row.workload == points[number].workload
             }
+            matched = {number: latency_ms for number, (_, latency_ms) in of_row.items()}
             measured_ms |= matched
+            role = implementations()[members[0].request.name].role_of(file)
+            of_points.extend(
+                Measurement(number, latency_ms, file, role, row.source) for number, (row, latency_ms) in of_row.items()
+            )
             found = _series_error(file, members[0], results, matched)
             if found is not None:
                 series.append(found)
                 errors.setdefault(curve, (found.mape_pct, found.n))
-    return Overlay(tuple(drawn), measured_ms, errors, tuple(series))
+    return Overlay(tuple(drawn), tuple(of_points), measured_ms, errors, tuple(series))
 
 
 def _same_curve(row: MeasuredRow, points: Sequence[Point], axis: Axis) -> bool:

@@ -95,25 +95,26 @@ def _looks(named: Sequence[tuple[str, str, str]]) -> dict[str, Look]:
 
 def frame(title: str, lines: Sequence[Series], axis: Axis) -> tuple[Figure, Axes, Axes | None]:
     """A titled figure with axes for data and, if a point was not run, a strip above them with a row for each series."""
-    figure = _figure(title, _setting([point for line in lines for point in line.points], axis))
+    figure = titled_figure(title, _setting([point for line in lines for point in line.points], axis))
     rows = sum(1 for line in lines if _not_run(line))
     if rows == 0:
         axes, strip = figure.subplots(), None
     else:
         strip, axes = figure.subplots(2, 1, sharex=True, height_ratios=(rows, max(18, 2 * rows)))
-    _style(axes)
+    style_axes(axes)
     return figure, axes, strip
 
 
 def plain_frame(title: str, subtitle: str) -> tuple[Figure, Axes]:
     """A figure with two lines of heading and axes for data."""
-    figure = _figure(title, subtitle)
+    figure = titled_figure(title, subtitle)
     axes = figure.subplots()
-    _style(axes)
+    style_axes(axes)
     return figure, axes
 
 
-def _figure(title: str, subtitle: str) -> Figure:
+def titled_figure(title: str, subtitle: str) -> Figure:
+    """A figure with two lines of heading and nothing under them yet."""
     layout = ConstrainedLayoutEngine(w_pad=_PAD_INCHES, h_pad=_PAD_INCHES, hspace=0.0)
     figure = Figure(figsize=_SIZE_INCHES, dpi=_DPI, layout=layout, facecolor="white")
     _write_heading(figure, title, subtitle)
@@ -277,7 +278,8 @@ def _write_heading(figure: Figure, title: str, setting: str) -> None:
     figure.text(x, y - _HEADING_LINE, setting, va="top", color=MUTED, fontsize=size)
 
 
-def _style(axes: Axes) -> None:
+def style_axes(axes: Axes) -> None:
+    """Quiet spines, grid and ticks."""
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     for side in ("bottom", "left"):

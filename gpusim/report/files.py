@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gpusim.results import PointResult
-from gpusim.trace import Stall
 
 _ABSENT = "n/a"
 _RUN_BY_SPREADSHEETS = ("=", "+", "-", "@", "\t", "\r")
@@ -48,18 +47,28 @@ def results_csv(points: Sequence[PointResult]) -> str:
     What a point does not have is "n/a", so that no cell is blank. Floats keep every digit. Text that a spreadsheet
     would run as a formula gets a leading apostrophe.
     """
-    rows = [_columns(), *([_cell(value) for value in _row(point)] for point in points)]
+    values = [(point.row() | {"validated": point.validated}).values() for point in points]
+    rows = [PointResult.columns(), *([_cell(value) for value in row] for row in values)]
     return "".join(",".join(_quoted(cell) for cell in row) + "\n" for row in rows)
 
 
 def results_json(
-    points: Sequence[PointResult], scenario: Mapping[str, object], *, version: str, out: str | None = None
+    points: Sequence[PointResult],
+    scenario: Mapping[str, object],
+    *,
+    version: str,
+    out: str | None = None,
+    explanations: Sequence[Mapping[str, str] | None] | None = None,
 ) -> str:
     """All points with per-kernel detail as one JSON document; `version` is gpusim's, `out` the folder of the run.
 
+    `explanations`, where there are any, has one for every point, None for one that was not simulated.
     Raises ValueError for NaN and infinity, which JSON does not have.
     """
-    document = {"gpusim": version, "scenario": dict(scenario), "points": [point.record() for point in points]}
+    records = [point.record() for point in points]
+    if explanations is not None:
+        records = [record | {"explanation": found} for record, found in zip(records, explanations, strict=True)]
+    document = {"gpusim": version, "scenario": dict(scenario), "points": records}
     return json_text(document if out is None else document | {"out": out})
 
 
@@ -102,31 +111,6 @@ def json_text(document: Mapping[str, object]) -> str:
     Raises ValueError for NaN and infinity, which JSON does not have.
     """
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def _columns() -> list[str]:
-    columns: list[str] = []
-    for field in _csv_fields():
-        if field == "stalls":
-            columns += [f"stall_{reason.value}" for reason in Stall]
-        else:
-            columns.append("pass" if field == "pass_" else field)
-    return columns
-
-
-def _row(point: PointResult) -> list[object]:
-    values: list[object] = []
-    for field in _csv_fields():
-        if field == "stalls":
-            shares = point.stalls or {}
-            values += [shares.get(reason) for reason in Stall]
-        else:
-            values.append(getattr(point, field))
-    return values
-
-
-def _csv_fields() -> list[str]:
-    return [field for field in PointResult.model_fields if field != "kernels"]
 
 
 def _cell(value: object) -> str:
