@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from gpusim.implementations import Plan, ScheduleRequest, implementations, parse_request, plan
     from gpusim.point import Point, run_point
     from gpusim.results import KernelResult, PointResult
+    from gpusim.runs import Run, run_scenario
     from gpusim.scenario import Scenario, load_scenario
     from gpusim.schedules import SCHEDULES
     from gpusim.specs import GpuSpec, apply_overrides, gpu_names, load_gpu
@@ -81,6 +82,7 @@ __all__ = [
     "PointResult",
     "Role",
     "RowsWorkload",
+    "Run",
     "Scenario",
     "ScenarioError",
     "ScheduleRequest",
@@ -106,6 +108,7 @@ __all__ = [
     "parse_request",
     "plan",
     "run_point",
+    "run_scenario",
     "simulate",
 ]
 
@@ -124,6 +127,7 @@ _PACKAGES = (
     "implementations",
     "point",
     "scenario",
+    "runs",
 )
 
 
