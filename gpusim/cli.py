@@ -9,13 +9,16 @@ from contextlib import contextmanager
 from enum import IntEnum
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Literal, Optional
+from typing import TYPE_CHECKING, Annotated, Literal, Optional
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from gpusim.errors import GpusimError, InputError, ScenarioError
+
+if TYPE_CHECKING:
+    from gpusim.traces import TraceRequest
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -46,6 +49,17 @@ OutOption = Annotated[Optional[Path], typer.Option(help="Folder for the files; d
 ForceOption = Annotated[bool, typer.Option("--force", help="Simulate what the size guard refuses.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on standard output, nothing else there.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="Print nothing but problems.")]
+ExplainOption = Annotated[
+    bool, typer.Option("--explain", help="Four lines a point: what bounds it, where time goes, what would change it.")
+]
+TraceOption = Annotated[
+    bool, typer.Option("--trace", help="Write a Perfetto trace and a timeline of every point, up to 16; on SimPy.")
+]
+TraceSmsOption = Annotated[Optional[str], typer.Option(help="SMs that traces show; default 0,1.")]  # noqa: UP045 - typer
+TraceWindowOption = Annotated[
+    Optional[str],  # noqa: UP045 - typer
+    typer.Option(help="START:END in µs that traces show; default 0:200."),
+]
 ModeOption = Annotated[
     Literal["auto", "exhaustive", "compiled"],
     typer.Option(help="All simulate every CTA with one result: on SimPy, in machine code, or as the length suggests."),
@@ -115,6 +129,10 @@ def run(
     workers: WorkersOption = None,
     out: OutOption = None,
     force: ForceOption = False,
+    trace: TraceOption = False,
+    trace_sms: TraceSmsOption = None,
+    trace_window_us: TraceWindowOption = None,
+    explain: ExplainOption = False,
     json_: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -128,7 +146,9 @@ def run(
     """
     from gpusim.runs import check_out, run_scenario
     from gpusim.scenario import build_scenario, load_scenario
+    from gpusim.traces import check_trace
 
+    asked_trace = _trace_request(trace, trace_sms, trace_window_us)
     overrides = _overrides(set_)
     shape = _given(seqlen=seqlen, batch=batch, heads=heads, head_dim=head_dim, dtype=dtype)
     choices = _given(tile_q=tile_q, tile_kv=tile_kv, stages=stages, warps=warps)
@@ -142,6 +162,8 @@ def run(
             loaded = build_scenario(content, where="command line", text=text, overrides=overrides)
         except ScenarioError as error:
             raise ScenarioError(error.where, [_as_option(problem) for problem in error.problems]) from None
+    if asked_trace is not None:
+        check_trace(asked_trace, loaded.points)
     check_out(out)
     with _progress("simulating", len(loaded.points), quiet=quiet or json_) as advance:
         done = run_scenario(loaded, workers=workers, mode=mode, force=force, on_done=advance)
@@ -150,14 +172,35 @@ def run(
     if done.was_interrupted and not done.finished:
         raise typer.Exit(ExitCode.INTERRUPTED)
     folder = done.write(out, command=_command())
+    traces = None
+    if asked_trace is not None and not done.was_interrupted:
+        with _progress("tracing", None, quiet=quiet or json_) as advance:
+            traces = done.write_traces(folder, asked_trace, force=force, on_done=advance)
+        for line in traces.left_out:
+            print(line, file=sys.stderr)
+    was_interrupted = done.was_interrupted or (traces is not None and traces.was_interrupted)
     if json_:
-        sys.stdout.write(done.json(str(folder)))
+        sys.stdout.write(done.json(str(folder), explained=explain))
     elif quiet:
         for line in done.refusals():
             print(line, file=sys.stderr)
     else:
         done.print(_console(), folder)
-    raise typer.Exit(_exit_code([result.status for result in done.results], interrupted=done.was_interrupted))
+        if explain:
+            done.print_explanations(_console())
+        if traces is not None and traces.files:
+            print(traces.line())
+    raise typer.Exit(_exit_code([result.status for result in done.results], interrupted=was_interrupted))
+
+
+def _trace_request(is_asked: bool, sms: str | None, window_us: str | None) -> "TraceRequest | None":
+    """What to trace, None without --trace. Raises InputError for options that say nothing without it."""
+    from gpusim.traces import parse_trace_request
+
+    lone = [name for name, value in (("--trace-sms", sms), ("--trace-window-us", window_us)) if value is not None]
+    if lone and not is_asked:
+        raise InputError("command line", [f"{', '.join(lone)}: say what a trace shows; add --trace"])
+    return parse_trace_request(sms, window_us) if is_asked else None
 
 
 def _point_content(
@@ -246,6 +289,7 @@ def compare(
     workers: WorkersOption = None,
     out: OutOption = None,
     force: ForceOption = False,
+    explain: ExplainOption = False,
     json_: JsonOption = False,
     quiet: QuietOption = False,
     max_mape: Annotated[
@@ -256,6 +300,7 @@ def compare(
     """Simulate every measured row under its own conditions, and print the errors.
 
     With --gpu only rows of those GPUs are simulated; a YAML file stands in for the preset it is based on.
+    --explain prints its lines for the worst row of every series; with --json every point has them.
 
     Example: gpusim compare fa1_paper_a100_fwd
     """
@@ -276,12 +321,14 @@ def compare(
         )
     folder = done.write(out, command=_command())
     if json_:
-        sys.stdout.write(done.json(str(folder)))
+        sys.stdout.write(done.json(str(folder), explained=explain))
     elif quiet:
         for error in done.comparison.unreadable:
             print(f"unreadable: {error}", file=sys.stderr)
     else:
         done.print(_console(), folder)
+        if explain:
+            done.print_explanations(_console())
     figures = done.comparison.figures()
     missed = max_mape is not None and (figures is None or figures.mape_pct > max_mape)
     if missed and max_mape is not None:
@@ -379,6 +426,44 @@ def fit(
 
 
 @app.command()
+def replay(
+    scenario: Annotated[
+        Optional[list[str]],  # noqa: UP045 - typer
+        typer.Argument(help="Scenario files or names of shipped ones; default: the demos of the gallery."),
+    ] = None,
+    out: Annotated[Path, typer.Option("-o", "--out", help="Page to write.")] = Path("replay.html"),
+    gpu: GpuOption = None,
+    set_: SetOption = None,
+    seed: Annotated[Optional[int], typer.Option(help="Draws Q, K and V; default: that of the gallery.")] = None,  # noqa: UP045 - typer
+    quiet: QuietOption = False,
+) -> None:
+    """Write a page that plays small scenarios event by event: HBM, SRAM, softmax state and every byte.
+
+    Every point is simulated and computed in float64. A page shows one head of at most 32 rows on a GPU without a
+    register file, such as canvas.
+
+    Example: gpusim replay canvas_bytes -o page.html
+    """
+    from gpusim.replay import GALLERY, SEED, build_replay
+    from gpusim.report.files import write_whole
+    from gpusim.report.replay import replay_html
+    from gpusim.scenario import load_scenario
+
+    overrides = _overrides(set_)
+    loaded = [load_scenario(name, gpus=gpu or (), overrides=overrides) for name in scenario or GALLERY]
+    built = build_replay(loaded, SEED if seed is None else seed)
+    for line in built.left_out:
+        print(f"left out: {line}", file=sys.stderr)
+    if not built.replay.lanes:
+        raise typer.Exit(ExitCode.NO_POINT_OK)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(out, replay_html(built.replay))
+    if not quiet:
+        titles = "; ".join(demo.title for demo in built.replay.demos)
+        print(f"{out}: {len(built.replay.demos)} demos ({titles})")
+
+
+@app.command()
 def gpus(
     name: Annotated[Optional[str], typer.Argument(help="GPU to show, by name or YAML file.")] = None,  # noqa: UP045 - typer
     check: Annotated[Optional[str], typer.Option(help="Lint this GPU file, or a shipped GPU.")] = None,  # noqa: UP045 - typer
@@ -422,6 +507,19 @@ def schedules(
     from gpusim.schedule_page import schedule_text, schedules_table
 
     print(schedules_table() if name is None else schedule_text(name))
+
+
+@app.command()
+def doctor(json_: JsonOption = False) -> None:
+    """Versions, optional parts, NVIDIA driver and GPU: found or not, and what to install for what.
+
+    Example: gpusim doctor
+    """
+    from gpusim.doctor import diagnose, is_base_broken, report, report_json
+
+    findings = diagnose()
+    sys.stdout.write(report_json(findings) if json_ else report(findings))
+    raise typer.Exit(ExitCode.FAILED if is_base_broken(findings) else ExitCode.OK)
 
 
 def _overrides(written: list[str] | None) -> dict[str, str]:

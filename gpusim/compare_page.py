@@ -20,12 +20,15 @@ from gpusim.compare import (
 )
 from gpusim.engine import Mode
 from gpusim.errors import ConfigError
-from gpusim.implementations import check_calibration
+from gpusim.explain import Explanation, explain
+from gpusim.implementations import check_calibration, implementations
 from gpusim.measured import find_measured
 from gpusim.report import json_text, results_csv
+from gpusim.report.answers import Measurement
+from gpusim.report.html import Provenance, Table, report_html
 from gpusim.report.plots import error_png
-from gpusim.report.tables import SeriesError, errors_table
-from gpusim.runs import manifest, write_files
+from gpusim.report.tables import SeriesError, errors_table, human_time
+from gpusim.runs import explanation_json, latency_text, manifest, print_explanation, write_files
 from gpusim.specs import GpuSpec, apply_overrides, gpu_names, load_gpu
 
 _SHOWN_REASONS = 25
@@ -34,17 +37,37 @@ _SHOWN_SUSPECTS = 10
 
 @dataclass(frozen=True, slots=True)
 class FinishedComparison:
-    """A comparison and the files it read."""
+    """A comparison, the files it read, and the GPU that each preset's rows were simulated on."""
 
     comparison: Comparison
     paths: tuple[Path, ...]
+    spec_of: SpecOf
 
-    def json(self, out: str | None = None) -> str:
-        """The JSON document of `compare --json`; compare.json is the same without `out`."""
+    def json(self, out: str | None = None, *, explained: bool = False) -> str:
+        """The JSON document of `compare --json`, `explained` or not; compare.json is the same without `out`."""
         document = comparison_json(self.comparison, version("gpusim"))
         if out is not None:
             document |= {"out": out}
+        if explained:
+            found = [explanation_json(self._explanation(item)) for item in self.comparison.compared]
+            points = map(_row_json, self.comparison.compared)
+            document["points"] = [row | {"explanation": why} for row, why in zip(points, found, strict=True)]
         return json_text(document)
+
+    def _explanation(self, item: ComparedRow) -> Explanation | None:
+        spec = self.spec_of(item.row.gpu)
+        return None if spec is None else explain(item.result, spec)
+
+    def print_explanations(self, console: Console) -> None:
+        """Four lines for the worst row of every series: what bounds it, where time goes, what would change it."""
+        for item in self.comparison.worst_rows():
+            found = self._explanation(item)
+            if found is not None:
+                where = f"{item.row.kernel}, {Path(item.row.file).name}, line {item.row.line}"
+                measured = (
+                    f"measured {human_time(item.row.latency_ms or 0.0)}, off by {100 * (item.error or 0.0):+.1f} %"
+                )
+                print_explanation(console, f"{where}: {latency_text(item.result)}; {measured}", found)
 
     def write(self, out: Path | None, *, command: Sequence[str]) -> Path:
         """Writes every file, whole or not at all, into `out` or runs/compare-<n>/; returns the folder.
@@ -55,6 +78,7 @@ class FinishedComparison:
             "compare.json": self.json(),
             "results.csv": results_csv([item.result for item in self.comparison.compared]),
             "errors.png": error_png(self._errors()),
+            "report.html": self._report(command),
             "manifest.json": self._manifest(command),
         }
         return write_files(out, "compare", files)
@@ -68,11 +92,45 @@ class FinishedComparison:
                 series.setdefault(name, []).append((item.row.latency_ms, item.error))
         return series
 
+    def _texts(self) -> dict[str, str]:
+        """What was read, by file name."""
+        return {path.name: path.read_text(encoding="utf-8", errors="replace") for path in self.paths if path.is_file()}
+
+    def _report(self, command: Sequence[str]) -> str:
+        """The page of the rows that have a latency; rows with the conditions of another share its point."""
+        rows = [item for item in self.comparison.compared if item.error is not None]
+        results = {id(item.result): item.result for item in rows}
+        numbers = {identity: number for number, identity in enumerate(results)}
+        known = implementations()
+        measured = [
+            Measurement(
+                numbers[id(item.result)],
+                item.row.latency_ms,
+                Path(item.row.file).name,
+                known[item.row.implementation].role_of(Path(item.row.file).name),
+                item.row.source,
+            )
+            for item in rows
+            if item.row.latency_ms is not None
+        ]
+        return report_html(
+            ", ".join(path.stem for path in self.paths),
+            list(results.values()),
+            gpus=self._specs(),
+            measured=measured,
+            provenance=Provenance(version("gpusim"), command, self._texts()),
+            headline=_headline(self.comparison),
+            tables=_tables(self.comparison),
+            notes=_notes(self.comparison),
+        )
+
+    def _specs(self) -> dict[str, GpuSpec]:
+        presets = dict.fromkeys(item.row.gpu for item in self.comparison.compared)
+        return {spec.name: spec for preset in presets if (spec := self.spec_of(preset)) is not None}
+
     def _manifest(self, command: Sequence[str]) -> str:
         return manifest(
-            configs={
-                path.name: path.read_text(encoding="utf-8", errors="replace") for path in self.paths if path.is_file()
-            },
+            configs=self._texts(),
             command=command,
             wall_s=self.comparison.wall_s,
             steps=self.comparison.steps,
@@ -97,7 +155,69 @@ class FinishedComparison:
         if all(part.compared for part in parts.values()):
             for what, part in parts.items():
                 _print_figures(console, f"  {what}, rows the trust list counts", part.trusted_figures())
-        console.print(f"Files: {folder}/compare.json, results.csv, errors.png, manifest.json", soft_wrap=True)
+        console.print(
+            f"Files: {folder}/report.html, compare.json, results.csv, errors.png, manifest.json", soft_wrap=True
+        )
+
+
+def _headline(done: Comparison) -> str | None:
+    """The answer of a comparison in one sentence; None where no row has a latency."""
+    figures = done.figures()
+    if figures is None:
+        return None
+    worst = max((item for item in done.compared if item.error is not None), key=lambda item: abs(item.error or 0.0))
+    where = f"{Path(worst.row.file).name}, line {worst.row.line}"
+    return (
+        f"Over {figures.n} measured {'rows' if figures.n > 1 else 'row'} the simulated latency is off by "
+        f"{figures.mape_pct:.1f} % on average and by {figures.max_ape_pct:.1f} % at worst ({where}); a plain roofline "
+        f"is off by {figures.roofline_mape_pct:.1f} %."
+    )
+
+
+def _tables(done: Comparison) -> list[Table]:
+    """Errors of every series and counter, and why rows were skipped or do not count, for the page."""
+    columns = ("file", "GPU", "kernel", "case", "rows", "mean |error|, %", "bias, %", "worst, %")
+    tables = [
+        Table(
+            "Errors by series",
+            "Error = simulated / measured − 1. Roofline: the mean |error| of a plain roofline on the same rows.",
+            (*columns, "roofline, %", "role"),
+            [
+                (*_error_cells(row), row.roofline_mape_pct, row.role.replace("_", " "))
+                for row in map(_series_row, done.series())
+            ],
+        ),
+        Table(
+            "Errors of counters",
+            "How far simulated bytes, hit rates and memory are off where a row has them.",
+            columns,
+            [_error_cells(row) for row in map(_check_row, done.checks())],
+        ),
+        Table(
+            "Rows that were not simulated",
+            "They count neither as right nor as wrong.",
+            ("file", "line", "reason"),
+            [(Path(skip.file).name, skip.line, skip.reason) for skip in done.skipped],
+        ),
+        Table(
+            "Rows that claim more than their GPU can do",
+            "They are shown, and left out of the errors that count.",
+            ("file", "line", "reason"),
+            [(Path(suspect.file).name, suspect.line, suspect.reason) for suspect in done.suspects],
+        ),
+    ]
+    return [table for table in tables if table.rows]
+
+
+def _error_cells(row: SeriesError) -> tuple[str | float, ...]:
+    return (row.file, row.gpu, row.kernel, row.case, row.n, row.mape_pct, row.bias_pct, row.max_ape_pct)
+
+
+def _notes(done: Comparison) -> dict[str, str]:
+    """What was assumed and what could not be read, as the page's footer says it."""
+    notes = {"Assumed": ", ".join(f"{field} ({count} rows)" for field, count in done.assumed.items())}
+    notes["Unreadable"] = "; ".join(map(str, done.unreadable))
+    return {name: text for name, text in notes.items() if text}
 
 
 def _rows_text(done: Comparison) -> str:
@@ -271,16 +391,17 @@ def run_comparison(
     `gpus` keeps only rows of these GPUs; a YAML file stands in for the preset of the same product. Raises InputError.
     """
     paths = tuple(find_measured(name) for name in measured)
+    spec_of = _specs(gpus, overrides or {})
     comparison = compare(
         paths,
-        spec_of=_specs(gpus, overrides or {}),
+        spec_of=spec_of,
         workers=workers,
         mode=mode,
         force=force,
         on_start=on_start,
         on_done=on_done,
     )
-    return FinishedComparison(comparison, paths)
+    return FinishedComparison(comparison, paths, spec_of)
 
 
 def _specs(gpus: Sequence[str], overrides: Mapping[str, str]) -> SpecOf:

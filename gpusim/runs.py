@@ -4,7 +4,7 @@ import os
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -13,14 +13,18 @@ from rich.console import Console
 
 from gpusim.engine import Mode
 from gpusim.errors import InputError
+from gpusim.explain import Explanation, explain
 from gpusim.overlay import Overlay, overlay
 from gpusim.point import Point
-from gpusim.report import axis_of, manifest_json, next_run_dir, results_csv, results_json, write_whole
+from gpusim.report import axis_of, manifest_json, next_run_dir, results_csv, results_json, series_names, write_whole
+from gpusim.report.html import Provenance, report_html
+from gpusim.report.notebook import Picture, latency_picture, points_html
 from gpusim.report.plots import latency_png, traffic_png
-from gpusim.report.tables import errors_table, points_table, refusal_lines
+from gpusim.report.tables import errors_table, human_time, place_text, points_table, refusal_lines
 from gpusim.results import PointResult
 from gpusim.scenario import Scenario
 from gpusim.sweep import Finished, run_sweep
+from gpusim.traces import Traced, TraceRequest, Untraced, trace_points
 from gpusim.workloads import compulsory_bytes
 
 RUNS = Path("runs")
@@ -84,6 +88,19 @@ def _writing(path: Path) -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
+class WrittenTraces:
+    """The files of the traces of a run, and in sentences what they leave out."""
+
+    files: tuple[str, ...]
+    left_out: tuple[str, ...]
+    was_interrupted: bool
+
+    def line(self) -> str:
+        """Where they are and how they are opened."""
+        return f"Traces: {', '.join(self.files)}; a .pftrace opens at https://ui.perfetto.dev"
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """Results of a scenario in the order of its points, with measured points where it names files."""
 
@@ -101,6 +118,17 @@ class Run:
     def points(self) -> tuple[Point, ...]:
         """The points that finished."""
         return tuple(self.scenario.points[item.number] for item in self.finished)
+
+    def rows(self) -> list[dict[str, object]]:
+        """The results as flat rows, which pandas.DataFrame and polars.DataFrame take as they are."""
+        return [result.row() for result in self.results]
+
+    def plot(self) -> Picture:
+        """A picture of latency against size, with measured points where the scenario names files."""
+        return latency_picture(self.results, self.overlay.drawn)
+
+    def _repr_html_(self) -> str:
+        return points_html(self.results)
 
     def write(self, out: Path | None, *, command: Sequence[str]) -> Path:
         """Writes every file, whole or not at all, into `out` or runs/<scenario>-<n>/; returns the folder.
@@ -121,24 +149,79 @@ class Run:
             "results.json": results_json(self.results, self._header(), version=version("gpusim")),
             "latency.png": latency_png(self.results, drawn, self.overlay.errors),
             "traffic.png": traffic_png(self.results, drawn, compulsory=compulsory),
+            "report.html": self._report(command),
             "manifest.json": self._manifest(command),
         }
+
+    def write_traces(
+        self, folder: Path, request: TraceRequest, *, force: bool, on_done: Callable[[], None]
+    ) -> WrittenTraces:
+        """Traces the points that are ok, and writes each one's files as soon as they are there.
+
+        Raises InputError where the folder cannot be written.
+        """
+        files: list[str] = []
+        left_out: list[str] = []
+        try:
+            for item in trace_points(self.points, self.results, request, force=force, on_done=on_done):
+                match item:
+                    case Traced():
+                        write_files(folder, self.scenario.name, item.files)
+                        files += item.files
+                        left_out += [f"{next(iter(item.files))}: left out: {line}" for line in item.left_out]
+                    case Untraced():
+                        left_out.append(f"point {item.number}: not traced: {item.reason}")
+        except KeyboardInterrupt:
+            return WrittenTraces(tuple(files), tuple(left_out), was_interrupted=True)
+        return WrittenTraces(tuple(files), tuple(left_out), was_interrupted=False)
+
+    def _report(self, command: Sequence[str]) -> str:
+        return report_html(
+            self.scenario.name,
+            self.results,
+            gpus={point.spec.name: point.spec for point in self.points},
+            measured=self.overlay.matched,
+            drawn=self.overlay.drawn,
+            provenance=Provenance(version("gpusim"), command, self._texts()),
+        )
+
+    def _texts(self) -> dict[str, str]:
+        """What was read: the scenario, and every GPU as it was simulated."""
+        specs = {point.spec.name: point.spec.model_dump_json() for point in self.scenario.points}
+        return {"scenario": self.scenario.text, **specs}
 
     def _header(self) -> dict[str, object]:
         return {"name": self.scenario.name, "measured": list(self.scenario.measured)}
 
     def _manifest(self, command: Sequence[str]) -> str:
-        specs = {point.spec.name: point.spec.model_dump_json() for point in self.scenario.points}
         return manifest(
-            configs={"scenario": self.scenario.text, **specs},
+            configs=self._texts(),
             command=command,
             wall_s=[item.wall_s for item in self.finished],
             steps=sum(item.steps for item in self.finished),
         )
 
-    def json(self, out: str) -> str:
-        """The JSON document of `run --json`."""
-        return results_json(self.results, self._header(), version=version("gpusim"), out=out)
+    def json(self, out: str, *, explained: bool = False) -> str:
+        """The JSON document of `run --json`, with every point `explained` where that is asked for."""
+        return results_json(
+            self.results,
+            self._header(),
+            version=version("gpusim"),
+            out=out,
+            explanations=[explanation_json(found) for found in self._explanations()] if explained else None,
+        )
+
+    def _explanations(self) -> list[Explanation | None]:
+        return [explain(item, point.spec) for item, point in zip(self.results, self.points, strict=True)]
+
+    def print_explanations(self, console: Console) -> None:
+        """Four lines a simulated point: what bounds it, where time goes, what is exposed, what would change it."""
+        axis = axis_of(self.results)
+        names = series_names(self.results)
+        for result, name, found in zip(self.results, names, self._explanations(), strict=True):
+            if found is not None:
+                title = f"{name} on {result.gpu}, {place_text(result, axis)}: {latency_text(result)}"
+                print_explanation(console, title, found)
 
     def refusals(self) -> list[str]:
         """Why points have no latency, and what would change that."""
@@ -155,20 +238,51 @@ class Run:
         for line in _band_lines(self.results):
             console.print(line, soft_wrap=True)
         console.print(
-            f"Files: {folder}/latency.png, traffic.png, results.csv, results.json, manifest.json", soft_wrap=True
+            f"Files: {folder}/report.html, latency.png, traffic.png, results.csv, results.json, manifest.json",
+            soft_wrap=True,
         )
 
 
+def explanation_json(found: Explanation | None) -> dict[str, str] | None:
+    """An explanation as JSON: its four lines by name; null for a point that was not simulated."""
+    return None if found is None else asdict(found)
+
+
+def print_explanation(console: Console, title: str, found: Explanation) -> None:
+    """A title, and the four lines below it."""
+    console.print(title, soft_wrap=True)
+    for line in found.lines():
+        console.print(f"  {line}", soft_wrap=True)
+
+
+def latency_text(result: PointResult) -> str:
+    """A simulated latency with the band that hardware is expected in, or that none is known."""
+    assert result.latency_ms is not None
+    text = human_time(result.latency_ms)
+    if result.latency_lo_ms is None or result.latency_hi_ms is None:
+        return f"{text}, not validated"
+    low, high = (human_time(ms, scale_ms=result.latency_ms) for ms in (result.latency_lo_ms, result.latency_hi_ms))
+    return f"{text}, on hardware {low} to {high} in nine of ten measurements"
+
+
 def _band_lines(results: Sequence[PointResult]) -> Iterator[str]:
-    """Error bands by implementation and GPU, and which points have none."""
+    """Error bands by implementation, version and GPU, and which points have none."""
     simulated = [result for result in results if result.status == "ok"]
-    bands = dict.fromkeys((r.implementation, r.gpu, r.validated) for r in simulated if r.validated is not False)
+    bands = dict.fromkeys((_label(r), r.gpu, r.validated) for r in simulated if r.validated is not False)
     for implementation, gpu, band in bands:
         yield f"Error band of {implementation} on {gpu}: ± {100 * band:.1f} % of nine in ten measurements."
-    without = list(dict.fromkeys(f"{r.implementation} on {r.gpu}" for r in simulated if r.validated is False))
+    without = list(dict.fromkeys(f"{_label(r)} on {r.gpu}" for r in simulated if r.validated is False))
     if without:
         few = " (some points)" if bands else ""
-        yield f"No error band{few}: {', '.join(without)}; too few measurements, or not the GPU as shipped."
+        yield (
+            f"Not validated{few}: {', '.join(without)}; no error band, since too few like it were measured, or it is "
+            "not the GPU and kernel as shipped."
+        )
+
+
+def _label(result: PointResult) -> str:
+    """The implementation with its version, where it has one."""
+    return result.implementation + (f"@{result.version}" if result.version else "")
 
 
 def run_scenario(

@@ -13,7 +13,7 @@ import pytest
 from gpusim.runs import run_scenario
 from gpusim.scenario import load_scenario
 
-FILES = {"results.csv", "results.json", "latency.png", "traffic.png", "manifest.json"}
+FILES = {"report.html", "results.csv", "results.json", "latency.png", "traffic.png", "manifest.json"}
 BATCHES = range(1, 101)
 SCENARIO = f"""\
 name: long

@@ -8,7 +8,7 @@ import pytest
 from gpusim.implementations import implementations
 from gpusim.specs import gpu_names
 
-COMMANDS = ["run", "compare", "calibrate", "fit", "gpus", "schedules"]
+COMMANDS = ["run", "compare", "calibrate", "fit", "gpus", "schedules", "replay"]
 
 
 def test_the_help_lists_every_command(command) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-FILES = {"results.csv", "results.json", "latency.png", "traffic.png", "manifest.json"}
+FILES = {"report.html", "results.csv", "results.json", "latency.png", "traffic.png", "manifest.json"}
 CANVAS_POINT = ("run", "--gpu", "canvas", "--schedule", "flash2", "--seqlen", "8", "--head-dim", "4")
 TILES_OF_8 = ("--tile-q", "8", "--tile-kv", "8")
 
@@ -21,7 +21,10 @@ POINT_KEYS = """
     hbm_write_bytes smem_read_bytes smem_write_bytes extra_memory_bytes peak_memory_bytes flops executed_flops tile_q
     tile_kv stages warps accumulators smem_bytes_per_cta registers_per_thread ctas ctas_per_sm waves bound_ms bottleneck
     stalls mode sampled_error kernels"""
-ADDED_KEYS = {"stack", "bound_by", "ceiling_ms", "roofline_ms", "operand_gb_per_s", "latency_per_hop_ns"}
+ADDED_KEYS = {
+    *("stack", "bound_by", "ceiling_ms", "roofline_ms", "operand_gb_per_s", "latency_per_hop_ns"),
+    *("order", "scheduler", "sustained_clock_mhz", "power_w"),
+}
 KERNEL_KEYS = """
     m n k rows cols elements loads stores threads_per_cta footprint_bytes part_bytes hops rounds tile_m tile_n tile_k"""
 PRODUCT = ("run", "--gpu", "a100_sxm4_40gb", "--schedule", "torch_matmul", "--workload", "m=256", "--workload", "n=128")
@@ -150,7 +153,7 @@ def test_text_is_printed_as_it_stands(command) -> None:
     """A folder called like a colour, and lines longer than the terminal, stay whole."""
     folder = "[red]" + 120 * "x"
     done = command(*CANVAS_POINT, *TILES_OF_8, "--out", folder)
-    assert f"Files: {folder}/latency.png" in done.out.splitlines()[-1]
+    assert f"Files: {folder}/report.html, latency.png" in done.out.splitlines()[-1]
     assert any("208 numbers" in line and "tile_q: 4" in line for line in done.out.splitlines())
 
 
