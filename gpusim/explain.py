@@ -244,12 +244,10 @@ class _Account:
         held, locked, power = self.kernel.sustained_clock_mhz, self.result.sm_clock_mhz, self.spec.power
         if locked is not None and held >= locked:
             why = "where it is locked"
+        elif power is None or self.kernel.power_w is None:
+            why = "that products sustain"
         else:
-            why = (
-                "that the power limit leaves"
-                if power is None
-                else f"that the power limit of {power.limit_w:g} W leaves"
-            )
+            why = f"that the power limit of {power.limit_w:g} W leaves"
         return f"a clock of {self._boost_mhz:,.0f} MHz instead of the {held:,.0f} {why}"
 
     def _bandwidth_text(self) -> str:

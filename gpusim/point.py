@@ -188,7 +188,13 @@ def _simulated_fields(point: Point, planned: Plan, run: Simulation) -> dict[str,
 
 
 def _band_fields(point: Point, latency_ms: float) -> dict[str, object]:
-    """The error band, where measurements of this very GPU and implementation give one."""
+    """The error band, where measurements of this very GPU and implementation give one.
+
+    Those are of square attention: they say nothing about decode or other N_q ≠ N_k.
+    """
+    workload = point.workload
+    if isinstance(workload, AttentionWorkload) and workload.seqlen_q != workload.seqlen_k:
+        return {}
     band = band_of(point.spec, point.request.label, point.request.effective_version, latency_ms)
     if band is None:
         return {}

@@ -16,8 +16,8 @@ Status = Literal["ok", "refused", "out_of_memory", "unsupported", "error"]
 class KernelResult(BaseModel):
     """One kernel of a point. Latencies in ms, traffic in bytes, `busy` as shares of the elapsed time by unit.
 
-    `sustained_clock_mhz` is the SM clock that its main loop holds under the power limit, `power_w` the board's mean
-    power while it runs, None where energies are unknown.
+    `sustained_clock_mhz` is the SM clock that its main loop holds; `power_w` the board's mean power while it runs, None
+    where energies are unknown and for kernels without both matrix and softmax work.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -19,7 +19,7 @@ def schedules_table() -> str:
     for kind in WORKLOADS:
         lines.append(f" of {kind.title}:")
         lines += [f"  {name:<22} {implementations()[name].summary}" for name in names_that_compute(kind)]
-    lines.append("\nNot here yet: backward, causal FlashAttention, other masks, dropout, decode, flash3, triton.")
+    lines.append("\nNot here yet: backward, sliding windows, dropout, decode, fp8 attention, cuDNN.")
     return "\n".join(lines)
 
 

@@ -363,6 +363,8 @@ def _bounds_text(bounds: Sequence[object]) -> str:
                 words.append(f"below {bound.lt}")
             case annotated_types.Le():
                 words.append(f"of at most {bound.le}")
+            case annotated_types.MultipleOf():
+                words.append(f"a multiple of {bound.multiple_of}")
             case annotated_types.MinLen():
                 words.append("that is not empty")
     return " and ".join(words)

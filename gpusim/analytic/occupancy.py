@@ -60,6 +60,12 @@ def check_fits(kernel: Kernel, spec: GpuSpec) -> None:
 def _check_registers(kernel: Kernel, spec: GpuSpec) -> None:
     file = spec.sm.register_file
     needed = kernel.accumulator_registers_per_thread
+    pinned = kernel.registers_per_thread
+    if file is not None and pinned is not None and needed > pinned:
+        raise DoesNotFitError(
+            f"{kernel.name} has {pinned} registers per thread but its accumulator tiles need {needed}",
+            "raise registers, or lower tile_kv",
+        )
     if file is None or needed <= file.max_registers_per_thread:
         return
     raise DoesNotFitError(

@@ -2,8 +2,8 @@
 
 A step that overlaps matrix and softmax work takes the time of the longer at the clock, but no less than its energy over
 the power that the limit leaves its SM: where time overlaps, energy adds. Power is counted over the time that the
-compute pipe is held, step by step: pauses of the pipe bank no energy for later. Clocks fall as far as a step needs,
-without steps of their own.
+compute pipe is held, step by step: pauses of the pipe bank no energy for later. The clock falls continuously, not in
+the driver's steps, and only for what holds the pipe: latencies between steps stay at the full clock.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,10 @@ class PowerBudget:
         return (self.flop_j * flops + self.exp_j * exps) * float((clock_hz / self.clock_hz) ** self.clock_exponent)
 
     def clock_for(self, ops: Sequence[Op], cycles: float, clock_hz: float) -> float:
-        """The clock in Hz, `clock_hz` at most, at which operations that take so many cycles stay within the power."""
+        """The clock in Hz, `clock_hz` at most, at which operations that take so many cycles stay within the power.
+
+        Power goes with clock · energy(clock), the clock to the power 1 + `clock_exponent`.
+        """
         if cycles == 0:
             return clock_hz
         done = [work(op) for op in ops]

@@ -23,6 +23,7 @@ from gpusim.engine.lower import lower
 from gpusim.engine.power import power_budget
 from gpusim.engine.slots import SlotOutcome, SlotTask, run_compiled, run_on_simpy
 from gpusim.errors import UnsupportedError
+from gpusim.extras import install_command
 from gpusim.hardware import (
     HBM_READ_BYTES,
     HBM_WRITE_BYTES,
@@ -51,8 +52,8 @@ COMPILED_FROM_STEPS = 8_000  # loop steps; below, SimPy is done before numba is 
 class KernelRun:
     """What one kernel did. Times in ps, traffic in bytes; `busy` maps a unit to its share of the elapsed time.
 
-    `sustained_hz` is the SM clock its main loop held, `power_w` the board's mean power, of its arithmetic and idling,
-    None where energies are unknown.
+    `sustained_hz` is the SM clock its main loop held; `power_w` the board's mean power, of its arithmetic and idling,
+    None where energies are unknown and for kernels without both matrix and softmax work.
     """
 
     name: str
@@ -117,7 +118,7 @@ def run_mode(graph: TaskGraph, mode: Mode, recorder: Recorder | None = None) -> 
     """How a graph would run. Raises UnsupportedError where mode "compiled" is asked for and cannot be had."""
     if mode == "compiled":
         if not has_numba():
-            raise UnsupportedError("mode compiled needs numba, which is not installed", "pip install 'gpusim[fast]'")
+            raise UnsupportedError("mode compiled needs numba, which is not installed", install_command("fast"))
         if recorder is not None:
             raise UnsupportedError("mode compiled records no timeline", "use mode exhaustive with a recorder")
     wants_speed = mode == "auto" and recorder is None and estimated_steps(graph) >= COMPILED_FROM_STEPS
@@ -229,7 +230,9 @@ class _KernelOnMachine:
         self._work = kernel_work(kernel)
         self._clock_hz = spec.sm.clock_hz
         self._budget = power_budget(spec, kernel.compute_dtype)
-        is_limited = self._budget is not None and self._work.exps > 0 and run.is_in_a_loop
+        if not self._work.flops or not self._work.exps:
+            self._budget = None  # energies are those of matrix and softmax work together
+        is_limited = self._budget is not None and run.is_in_a_loop
         if self._work.flops and kernel.compute_dtype is not DType.FP32 and run.is_in_a_loop and not is_limited:
             self._clock_hz = min(self._clock_hz, spec.sm.tensor_clock_hz)
         self._occupancy = occupancy(kernel, spec)

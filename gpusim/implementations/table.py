@@ -1,7 +1,7 @@
 """Tables of released kernels: tiles, warps and stages by GPU and shape, and timing constants with their sources."""
 
 import difflib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
@@ -215,8 +215,19 @@ def check_calibration(spec: GpuSpec) -> None:
         for name in constants
     ]
     problems = [f"{path}: no such constant{_close(path, known)}" for path in stated if path not in known]
+    for table, kernels in spec.calibration.items():
+        for kernel, constants in kernels.items():
+            problems += _out_of_range(f"calibration.{table}.{kernel}", constants)
     if problems:
         raise ConfigError(spec.name, problems)
+
+
+def _out_of_range(kernel: str, constants: Mapping[str, float]) -> list[str]:
+    try:
+        KernelCost.model_validate({name: value for name, value in constants.items() if name in KernelCost.model_fields})
+    except ValidationError as error:
+        return [f"{kernel}.{problem}" for problem in problems_from(error, KernelCost)]
+    return []
 
 
 def _close(path: str, known: Collection[str]) -> str:

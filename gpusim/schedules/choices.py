@@ -46,11 +46,14 @@ class WarpgroupChoices(FlashChoices):
     """Choices of a warp-specialised FlashAttention: one producer warpgroup and several consumers of 64 rows each.
 
     `cluster` CTAs side by side in Q share each K/V tile by multicast, where their number divides that of the Q tiles.
-    `registers` and `producer_registers` a thread are those that the released kernel sets.
+    `registers` and `producer_registers` a thread are those that the released kernel sets. `warps` follow from `tile_q`.
     """
 
     tile_q: WarpgroupRows
-    cluster: PositiveWhole = 1
+    grain: Literal[1] = 1
+    partials: Literal["output"] = "output"
+    tensor_path: Literal["wgmma"] | None = None
+    cluster: Literal[1, 2, 4, 8] = 1
     registers: PositiveWhole | None = None
     producer_registers: PositiveWhole = 24
 
@@ -58,6 +61,24 @@ class WarpgroupChoices(FlashChoices):
     def consumers(self) -> int:
         """Consumer warpgroups of a CTA."""
         return self.tile_q // WARPGROUP_ROWS
+
+    @model_validator(mode="before")
+    @classmethod
+    def _warps_follow(cls, values: object) -> object:
+        if isinstance(values, dict) and isinstance(values.get("tile_q"), int):
+            warps = (values["tile_q"] // WARPGROUP_ROWS + 1) * WARPGROUP_WARPS
+            return {"warps": warps} | values
+        return values
+
+    @model_validator(mode="after")
+    def _warps_are_warpgroups(self) -> Self:
+        warps = (self.consumers + 1) * WARPGROUP_WARPS
+        if self.warps != warps:
+            raise ValueError(
+                f"warps = {self.warps}, but tile_q = {self.tile_q} takes {self.consumers} consumer warpgroups and a "
+                f"producer, {warps} warps; leave warps out"
+            )
+        return self
 
 
 ScorePass = Literal["divide", "add_causal_mask", "where_causal", "mask_keys"]
@@ -78,8 +99,8 @@ class NaiveChoices(BaseModel):
     kernel or, written out in `passes`, five. 1/√d is multiplied in by a scale pass of `prepare`, by a "divide" over the
     scores, with `fold_scale` by a pass over Q of its own, else by the GEMM. A warp, or a warpgroup of wgmma, computes
     64 rows and `warp_cols` columns of an output tile; `tensor_path` is by which instructions, None the fastest of the
-    GPU. With `accumulators` in smem, K (then V) stays in shared memory,
-    Q, S, P and O pass in row tiles, and none of these passes runs.
+    GPU. With `accumulators` in smem, K (then V) stays in shared memory, Q, S, P and O pass in row tiles, and none of
+    these passes runs.
     """
 
     model_config = STRICT

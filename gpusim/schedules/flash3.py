@@ -45,7 +45,7 @@ def build(workload: AttentionWorkload, choices: WarpgroupChoices, costs: Mapping
     cta = KernelBuilder(
         "flash3_forward",
         grid=order.grid,
-        warps=(consumers + 1) * WARPGROUP_WARPS,
+        warps=choices.warps,
         compute_dtype=workload.dtype,
         accumulators=choices.accumulators,
         accumulator_bytes=choices.accumulator_bytes,

@@ -115,9 +115,18 @@ class GpuSpec(BaseModel):
         return Timings.model_validate(groups, from_attributes=True)
 
     def at_clock(self, clock_mhz: float | None) -> Self:
-        """This GPU with its SM clock locked, in MHz; itself for None. What tensor kernels sustain still limits them."""
+        """This GPU with its SM clock locked, in MHz; itself for None. A lock caps the clock, and what a loop sustains
+        under the power limit caps it further.
+
+        Raises UnsupportedError for a lock above the boost clock.
+        """
         if clock_mhz is None:
             return self
+        if clock_mhz * 1e6 > self.sm.clock_hz:
+            raise UnsupportedError(
+                f"sm_clock_mhz = {clock_mhz:g} but the boost clock of {self.name} is {self.sm.clock_hz / 1e6:g} MHz",
+                "lock it at that or below, or raise the boost clock with --set sm.clock_hz",
+            )
         return self.model_copy(update={"sm": self.sm.model_copy(update={"clock_hz": clock_mhz * 1e6})})
 
     @property

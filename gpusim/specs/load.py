@@ -80,6 +80,8 @@ def apply_overrides(spec: GpuSpec, overrides: Mapping[str, str]) -> GpuSpec:
         changed = GpuSpec.model_validate(values)
     except ValidationError as fault:
         raise ConfigError("--set", [*problems, *problems_from(fault, GpuSpec)]) from None
+    if "power.limit_w" in overrides and (changed.power is None or changed.power.energy is None):
+        problems.append(f"power.limit_w: changes nothing on {spec.name}, whose file states no power.energy")
     if problems:
         raise ConfigError("--set", problems)
     return changed

@@ -202,8 +202,8 @@ def test_the_first_warpgroup_of_a_persistent_cta_loads_for_its_next_work_item(sc
 
 
 def test_hardware_launches_a_cta_when_all_warpgroups_of_the_last_have_ended() -> None:
-    """Two CTAs of one tile on one SM: the first warpgroup has multiplied at 149,001, the second at 165,001; a persistent
-    grid asks for the next tile at 149,001, hardware launches the next CTA at 166,001."""
+    """Two CTAs of one tile on one SM, whose warpgroups have multiplied at 149,001 and 165,001: a persistent grid asks
+    for the next tile at 149,001, hardware launches the next CTA at 166,001."""
     ends = FIRST + PRODUCT, FIRST + 2 * PRODUCT
     asks = {
         scheduler: asked(run(products(ctas=2, trips=1, stages=2, scheduler=scheduler), toy(count=1))[1], "K")

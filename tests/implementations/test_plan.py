@@ -293,7 +293,7 @@ def test_flash3_needs_wgmma() -> None:
         (None, 96, False, (192, 144, 1, "ascending")),
         (None, 128, False, (128, 176, 2, "ascending")),
         (None, 128, True, (128, 128, 1, "longest_first")),
-        (None, 192, False, (128, 112, 1, "ascending")),
+        (None, 192, False, (128, 112, 2, "ascending")),
         (None, 256, False, (128, 80, 2, "ascending")),
         (None, 256, True, (128, 80, 1, "longest_first")),
     ],
