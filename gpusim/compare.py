@@ -5,13 +5,14 @@ times one constant for every series, fitted to that series (its median ratio): w
 holds no latency but the memory of a training step is checked by its list of buffers, without simulation.
 """
 
+import re
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Literal, NamedTuple, Self
 
 from gpusim.engine import Mode
 from gpusim.errors import InputError, MeasuredError
@@ -54,7 +55,8 @@ class SeriesKey(NamedTuple):
 class ComparedRow:
     """A measured row, its simulation, and what the trust list says about it.
 
-    `above_ceiling` says what the row claims that its GPU cannot do; such a row does not count.
+    `above_ceiling` says what the row claims that its GPU cannot do; such a row does not count. `is_gpu_fitted` is set
+    where constants of the simulated GPU were fitted to rows of the same file.
     """
 
     row: MeasuredRow
@@ -62,6 +64,12 @@ class ComparedRow:
     is_trusted: bool
     trust_reason: str
     above_ceiling: str | None = None
+    is_gpu_fitted: bool = False
+
+    @property
+    def role(self) -> Literal["fitted", "held_out"]:
+        """Whether the rows of its file were held out of the fits of its implementation's and its GPU's constants."""
+        return "fitted" if self.is_gpu_fitted else implementations()[self.row.implementation].role_of(self.row.file)
 
     @property
     def error(self) -> float | None:
@@ -119,7 +127,8 @@ class ErrorFigures:
 class SeriesFigures:
     """Figures of the rows of one file, GPU, kernel, pass, dtype, head dim and mask; `trusted` counts trusted rows only.
 
-    `role` is "fitted" where constants of the implementation were fitted to rows of this file, else "held_out".
+    `role` is "fitted" where constants of the implementation or of the GPU were fitted to rows of this file, else
+    "held_out".
     """
 
     key: SeriesKey
@@ -242,10 +251,9 @@ def _check_figures(key: SeriesKey, metric: str, errors: Sequence[float]) -> Chec
 
 
 def _series_figures(key: SeriesKey, items: Sequence[ComparedRow]) -> SeriesFigures:
-    role = implementations()[items[0].row.implementation].role_of(key.file)
     every = _figures(items)
     assert every is not None
-    return SeriesFigures(key, role, every, _figures([item for item in items if item.is_trusted]))
+    return SeriesFigures(key, items[0].role, every, _figures([item for item in items if item.is_trusted]))
 
 
 def _figures(items: Sequence[ComparedRow]) -> ErrorFigures | None:
@@ -306,7 +314,7 @@ def compare(
         if point is None:
             skipped.append(SkippedRow(row.file, row.line, reason))
         elif (checked := _training_memory(row, point)) is not None:
-            compared.append(_compared(row, checked, suspects))
+            compared.append(_compared(row, point.spec, checked, suspects))
         else:
             key: tuple[object, ...] = (row.gpu, row.implementation, row.version, row.workload, row.conditions)
             points[key] = point
@@ -318,7 +326,7 @@ def compare(
     for row, key in keys:
         result = results.get(key)
         if result is not None and result.status == "ok":
-            compared.append(_compared(row, result, suspects))
+            compared.append(_compared(row, points[key].spec, result, suspects))
         else:
             skipped.append(SkippedRow(row.file, row.line, _why_not(result)))
     order = {(row.file, row.line): number for number, row in enumerate(rows)}
@@ -356,10 +364,17 @@ def is_above_ceiling(row: MeasuredRow, spec: GpuSpec) -> bool:
     return above_ceiling(row, spec) is not None
 
 
-def _compared(row: MeasuredRow, result: PointResult, suspects: Suspicions) -> ComparedRow:
+def _compared(row: MeasuredRow, spec: GpuSpec, result: PointResult, suspects: Suspicions) -> ComparedRow:
     trust, too_much = verdict(row), suspects.get((row.file, row.line))
     reason = f"above the ceiling: {too_much}" if too_much else trust.reason
-    return ComparedRow(row, result, trust.counts and not too_much, reason, too_much)
+    counts = trust.counts and not too_much
+    return ComparedRow(row, result, counts, reason, too_much, is_gpu_fitted=_is_fitted_to(spec, row.file))
+
+
+def _is_fitted_to(spec: GpuSpec, file: str) -> bool:
+    """Whether the source of a fitted number of this GPU names the file, as calibrate writes them."""
+    name = re.compile(rf"(?<![\w.-]){re.escape(Path(file).name)}(?![\w-])")
+    return any(source.kind == "fitted" and name.search(source.source) for source in spec.sources.values())
 
 
 def _training_memory(row: MeasuredRow, point: Point) -> PointResult | None:

@@ -21,13 +21,14 @@ from gpusim.compare import (
 from gpusim.engine import Mode
 from gpusim.errors import ConfigError
 from gpusim.explain import Explanation, explain
-from gpusim.implementations import check_calibration, implementations
+from gpusim.implementations import check_calibration
 from gpusim.measured import find_measured
 from gpusim.report import json_text, results_csv
 from gpusim.report.answers import Measurement
 from gpusim.report.html import Provenance, Table, report_html
 from gpusim.report.plots import error_png
-from gpusim.report.tables import SeriesError, errors_table, human_time
+from gpusim.report.tables import SeriesError, errors_table
+from gpusim.report.wording import duration
 from gpusim.runs import explanation_json, latency_text, manifest, print_explanation, write_files
 from gpusim.specs import GpuSpec, apply_overrides, gpu_names, load_gpu
 
@@ -64,9 +65,7 @@ class FinishedComparison:
             found = self._explanation(item)
             if found is not None:
                 where = f"{item.row.kernel}, {Path(item.row.file).name}, line {item.row.line}"
-                measured = (
-                    f"measured {human_time(item.row.latency_ms or 0.0)}, off by {100 * (item.error or 0.0):+.1f} %"
-                )
+                measured = f"measured {duration(item.row.latency_ms or 0.0)}, off by {100 * (item.error or 0.0):+.1f} %"
                 print_explanation(console, f"{where}: {latency_text(item.result)}; {measured}", found)
 
     def write(self, out: Path | None, *, command: Sequence[str]) -> Path:
@@ -101,13 +100,12 @@ class FinishedComparison:
         rows = [item for item in self.comparison.compared if item.error is not None]
         results = {id(item.result): item.result for item in rows}
         numbers = {identity: number for number, identity in enumerate(results)}
-        known = implementations()
         measured = [
             Measurement(
                 numbers[id(item.result)],
                 item.row.latency_ms,
                 Path(item.row.file).name,
-                known[item.row.implementation].role_of(Path(item.row.file).name),
+                item.role,
                 item.row.source,
             )
             for item in rows

@@ -10,7 +10,7 @@ from gpusim.measured.cells import RowCells, RowError
 from gpusim.measured.rows import measured_row
 from gpusim.point import run_point
 from gpusim.specs import GpuSpec
-from validation.collect.device import DeviceError, Facts, facts_of
+from validation.collect.device import DeviceError, Facts, NotHereError, facts_of
 from validation.collect.work import Case, Check, Timed, Values, Work
 
 CLOCKS = {"clocks.sm": 1980.0, "clocks.mem": 3201.0}
@@ -20,13 +20,20 @@ class SimulatedGpu:
     """Answers with the time that a GPU config gives, off by a normal error that is fixed for each case.
 
     What the simulator has no workload for takes a millisecond, or what the CTA launch rate of the config says. Results
-    are right, but for programs named in `wrong`; cases named in `fails` cannot be run.
+    are right, but for programs named in `wrong`; cases named in `fails` run
+    out of memory, and for those in `lacks` there is no kernel.
     """
 
     def __init__(
-        self, spec: GpuSpec, *, noise: float = 0.0, wrong: tuple[str, ...] = (), fails: tuple[str, ...] = ()
+        self,
+        spec: GpuSpec,
+        *,
+        noise: float = 0.0,
+        wrong: tuple[str, ...] = (),
+        fails: tuple[str, ...] = (),
+        lacks: tuple[str, ...] = (),
     ) -> None:
-        self._spec, self._noise, self._wrong, self._fails = spec, noise, wrong, fails
+        self._spec, self._noise, self._wrong, self._fails, self._lacks = spec, noise, wrong, fails, lacks
         self.timed: list[str] = []
 
     @property
@@ -41,12 +48,17 @@ class SimulatedGpu:
     def outputs(self, check: Check) -> Mapping[str, Values]:
         """The expected values, one too many where the program is to be wrong."""
         extra = 1.0 if check.work.launches[0].program.entry in self._wrong else 0.0
-        return {name: values + extra for name, values in check.expected().items()}
+        arrays = check.work.arrays
+        return {
+            name: arrays[name].packed((values + extra).astype(np.float32)) for name, values in check.expected().items()
+        }
 
     def time(self, case: Case) -> Timed:
         """Three equal samples."""
         if case.name in self._fails:
             raise DeviceError("out of memory")
+        if case.name in self._lacks:
+            raise NotHereError("no available kernel")
         self.timed.append(case.name)
         error = np.random.default_rng(zlib.crc32(case.name.encode())).normal(0.0, self._noise)
         clocks = {"clocks": np.array([self._spec.sm.clock_hz / 1e3, 1e6])} if _reads_clocks(case) else {}

@@ -47,15 +47,18 @@ class _Array:
 class StandInCupy:
     """The module. `launched` lists entry point, grid, block, arguments and shared memory; `captured` counts graphs.
 
-    A kernel named in `endless` never ends; one named in `failing` is refused.
+    A kernel named in `endless` never ends, one named in `failing` is refused, and one named in `crashing` is launched
+    and leaves the context with CUDA error 700.
     """
 
-    def __init__(self, *, endless: str = "", failing: str = "", devices: int = 1, status: int = 0) -> None:
+    def __init__(
+        self, *, endless: str = "", failing: str = "", crashing: str = "", devices: int = 1, status: int = 0
+    ) -> None:
         self.launched: list[tuple] = []
         self.captured = 0
-        self._ms, self._capturing, self._is_stuck = 0.0, False, False
+        self._ms, self._capturing, self._query_status = 0.0, False, 0
         self._graph_ms = 0.0
-        self._endless, self._failing = endless, failing
+        self._endless, self._failing, self._crashing = endless, failing, crashing
         stand_in = self
 
         class Stream:
@@ -93,15 +96,11 @@ class StandInCupy:
             """A point in time."""
 
             at = 0.0
+            ptr = 2
 
             def record(self, stream: Stream) -> None:
                 """Now."""
                 self.at = stand_in._ms
-
-            @property
-            def done(self) -> bool:
-                """Whether all before it is done."""
-                return not stand_in._is_stuck
 
         class RawModule:
             """A CUBIN."""
@@ -127,6 +126,8 @@ class StandInCupy:
             deviceGetPCIBusId=lambda number: "0000:01:00.0",
             driverGetVersion=lambda: 13000,
             runtimeGetVersion=lambda: 13020,
+            eventQuery=lambda pointer: self._query_status,
+            streamQuery=lambda pointer: self._query_status,
         )
         self.cuda = SimpleNamespace(
             runtime=runtime,
@@ -166,7 +167,7 @@ class _Kernel:
             raise RuntimeFaultError(1, "CUDA_ERROR_INVALID_VALUE: invalid argument")
         assert shared_mem <= max(48 << 10, self.max_dynamic_shared_size_bytes)
         cupy.launched.append((self._name, grid, block, arguments, shared_mem))
-        cupy._is_stuck = self._name == cupy._endless
+        cupy._query_status = {cupy._endless: 600, cupy._crashing: 700}.get(self._name, 0)
         if cupy._capturing:
             cupy._graph_ms += 1.0
         else:

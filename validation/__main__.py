@@ -19,6 +19,7 @@ from gpusim.compare import CheckFigures, Comparison, ErrorFigures, SeriesFigures
 from gpusim.errors import GpusimError, InputError
 from gpusim.measured import find_measured, measured_names
 from gpusim.report import write_whole
+from gpusim.specs import gpu_names, load_gpu
 from validation.ablation import ablation_rows, flash_ablation_rows
 from validation.constants import bands_text, constant_rows
 from validation.golden import GOLDEN, golden_rows, golden_text
@@ -95,15 +96,26 @@ def collect(
     """
     from validation.collect import runner
     from validation.collect.cupy_device import open_device
-    from validation.collect.device import HungError
+    from validation.collect.device import LostError
     from validation.collect.groups import check_names
+    from validation.collect.record import WITH_CSV
 
     check_names(only or ())
+    if gpu is not None:
+        load_gpu(gpu)
+        if gpu not in gpu_names():
+            raise InputError("--gpu", [f"got the file {gpu}; put it into configs/ and give its name, {Path(gpu).stem}"])
     device = open_device(gpu)
-    print(f"{device.facts.product}: rows are written for {device.facts.gpu}")
+    facts = device.facts
+    print(f"{facts.product}: rows are written for {facts.gpu}")
+    if facts.gpu not in gpu_names():
+        print(
+            "no config has that name: our own kernels, whose tiles follow from it, will be left out; "
+            "add configs/NAME.yaml (base: the nearest GPU, see gpusim gpus) and collect with --gpu NAME"
+        )
     try:
         record = runner.collect(device, out, version=version("gpusim"), minutes=minutes, only=only or (), say=print)
-    except HungError as error:
+    except LostError as error:
         print(
             f"error: GPU: {error}; run again with --only for the other groups",
             file=sys.stderr,
@@ -114,7 +126,7 @@ def collect(
         print(f"interrupted: {out} holds what was measured; the same command goes on", file=sys.stderr)
         raise typer.Exit(130) from None
     print(f"{out}: {record.shortfall() or 'complete'}")
-    if not any(group.status == "done" for group in record.groups.values()):
+    if not any(group.status in WITH_CSV for group in record.groups.values()):
         raise typer.Exit(1)
 
 

@@ -71,7 +71,7 @@ FLASH_SWITCHES: dict[str, dict[str, str]] = {
 FLASH_CHOICES: dict[str, dict[str, object]] = {
     "work items from a counter": {"scheduler": "static"},
     "order of the version": {"order": "ascending"},
-    "K and V two stages ahead": {"stages": 1},
+    "the second stage of K and V": {"stages": 1},
 }
 
 

@@ -20,6 +20,7 @@ from gpusim.calibrate import DIGITS, Calibration, SeriesErrors, calibrate, const
 from gpusim.calibrate_page import FinishedCalibration
 from gpusim.engine import Mode
 from gpusim.errors import InputError
+from gpusim.extras import install_command
 from gpusim.implementations import implementations
 from gpusim.measured import read_measured
 from gpusim.report import write_whole
@@ -73,7 +74,7 @@ PARTS = (
         starts_below="memory.hbm.stream_bandwidth_bytes_per_s",
     ),
 )
-KERNEL_GROUPS = ("attention", "sdpa")
+KERNEL_GROUPS = ("attention", "sdpa", "attention_hopper")
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +281,7 @@ def calibrate_folder(
 ) -> Iterator[str]:
     """Calibrates on a folder and writes the GPU file; the lines to print. Raises InputError."""
     if find_spec("scipy") is None:
-        raise InputError("calibrate", ["a fit needs scipy, which is not installed; pip install 'gpusim[fit]'"])
+        raise InputError("calibrate", [f"a fit needs scipy, which is not installed; {install_command('fit')}"])
     if out.suffix not in (".yaml", ".yml"):
         raise InputError("-o", [f"got {out}; a GPU file ends in .yaml"])
     collected = read_collected(folder)

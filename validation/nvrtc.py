@@ -91,6 +91,11 @@ def _reported(text: str, pattern: str) -> int:
     return int(found[1]) if found else 0
 
 
+def check_installed() -> None:
+    """Raises NvrtcError where NVRTC is not installed."""
+    _nvrtc()
+
+
 def compile_cubin(source: Path, arch: str, defines: Mapping[str, int | str], options: Sequence[str] = ()) -> Cubin:
     """Machine code of a .cu file for "sm_80", "sm_90a", …; its folder is on the include path.
 

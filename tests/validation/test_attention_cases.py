@@ -9,8 +9,9 @@ import torch
 from gpusim.dtypes import DType
 from gpusim.specs import load_gpu
 from gpusim.workloads import AttentionWorkload
-from validation.collect.attention import CHECK_SEQLENS, counter_cases, own_cases, own_checks, sdpa_cases
+from validation.collect.attention import CHECK_SEQLENS, counter_cases, hopper_cases, own_cases, own_checks, sdpa_cases
 from validation.collect.device import DeviceError, facts_of
+from validation.collect.groups import GROUPS
 from validation.collect.work import SdpaCall
 
 H200 = load_gpu("h200_sxm_141gb")
@@ -19,7 +20,8 @@ H200 = load_gpu("h200_sxm_141gb")
 def kernels_on(gpu: str) -> dict[str, int]:
     """Our implementations that are measured on a GPU, and the longest N of each."""
     found: dict[str, int] = {}
-    for case in own_cases(facts_of(load_gpu(gpu))):
+    facts = facts_of(load_gpu(gpu))
+    for case in (*own_cases(facts), *hopper_cases(facts)):
         name, seqlen = str(case.cells["kernel"]), int(str(case.cells["seqlen_q"]))
         found[name] = max(seqlen, found.get(name, 0))
     return found
@@ -31,15 +33,19 @@ def test_an_a100_runs_all_but_the_hopper_kernel() -> None:
 
 
 def test_the_kernel_that_could_wait_forever_comes_last() -> None:
-    """TMA and mbarriers: when it hangs, all others are measured."""
+    """TMA and mbarriers: when it hangs, all else is measured, other groups included."""
     names = list(kernels_on("h200_sxm_141gb"))
     assert ["gpusim_cuda", "gpusim_cuda_naive", "gpusim_cuda_flash1", "gpusim_cuda_flash3"] == names
+    facts = facts_of(H200)
+    *before, last = GROUPS
+    assert {"gpusim_cuda_flash3"} == {case.cells["kernel"] for case in last.cases(facts)}
+    assert "gpusim_cuda_flash3" not in {case.cells["kernel"] for group in before for case in group.cases(facts)}
 
 
 def test_every_case_has_16k_tokens_and_a_hidden_size_of_2048() -> None:
     """As the published benchmarks have."""
     facts = facts_of(H200)
-    for case in (*own_cases(facts), *sdpa_cases(facts), *counter_cases(facts)):
+    for case in (*own_cases(facts), *hopper_cases(facts), *sdpa_cases(facts), *counter_cases(facts)):
         cells = {name: int(str(case.cells[name])) for name in ("batch", "heads", "seqlen_q", "head_dim")}
         assert 16384 == cells["batch"] * cells["seqlen_q"]
         assert 2048 == cells["heads"] * cells["head_dim"]

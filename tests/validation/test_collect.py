@@ -2,7 +2,9 @@
 
 import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -11,11 +13,13 @@ from simulated_gpu import SimulatedGpu
 from gpusim.errors import InputError, MeasuredError, UnknownNameError
 from gpusim.measured import read_measured
 from gpusim.specs import load_gpu
-from validation.collect.device import Facts, HungError
+from validation.collect.attention import hopper_cases
+from validation.collect.device import Facts, GroupError, HungError
 from validation.collect.groups import GROUPS, Group, case_named, check_names
 from validation.collect.record import RECORD, read_collected
 from validation.collect.runner import collect, csv_text
 from validation.collect.work import Case
+from validation.kernels import KERNELS
 from validation.microbenchmarks.cases import chase_cases, empty_cases, launch_cases, rate_cases
 
 H200 = load_gpu("h200_sxm_141gb")
@@ -58,6 +62,24 @@ def test_a_whole_run_is_complete_and_every_row_is_read(tmp_path: Path) -> None:
     for name, rows in (("pointer_chase", 19), ("small_kernels", 14)):
         file = read_measured(tmp_path / f"{name}.csv")
         assert (rows, ()) == (len(file.rows), file.skipped)
+
+
+def test_every_group_is_measured_without_a_fault(tmp_path: Path) -> None:
+    """All but the profiler's, of attention every twelfth case: both formats, and each of our kernels."""
+    groups = tuple(
+        replace(group, cases=lambda facts, of=group: islice(of.cases(facts), None, None, 12))
+        if group.name.startswith("attention")
+        else group
+        for group in GROUPS
+        if not group.reads_counters
+    )
+    record = collect(SimulatedGpu(H200), tmp_path, version=VERSION, groups=groups)
+    assert dict.fromkeys(record.groups, ("done", (), ())) == {
+        name: (group.status, group.left_out, group.not_here) for name, group in record.groups.items()
+    }
+    rows = [row for name in ("attention", "attention_hopper") for row in rows_of(tmp_path / f"{name}.csv")]
+    assert {"fp16", "bf16"} == {row["dtype"] for row in rows}
+    assert {kernel.implementation for kernel in KERNELS} == {row["kernel"] for row in rows}
 
 
 def test_a_row_states_what_was_measured(tmp_path: Path) -> None:
@@ -111,10 +133,118 @@ def test_a_wrong_kernel_is_not_timed(tmp_path: Path) -> None:
 
 
 def test_a_case_that_fails_stops_nothing(tmp_path: Path) -> None:
-    """The other 18 footprints are there, and the record says which is not."""
+    """The other 18 footprints are there to read, but the group is not done, and the record says what is missing."""
     record = collect(SimulatedGpu(H200, fails=("pointer_chase 100 MiB",)), tmp_path, version=VERSION, groups=(CHASE,))
     group = record.groups["pointer_chase"]
-    assert ("done", 18, ("pointer_chase 100 MiB: out of memory",)) == (group.status, group.rows, group.left_out)
+    assert ("incomplete", 18, ("pointer_chase 100 MiB: out of memory",)) == (group.status, group.rows, group.left_out)
+    assert (False, "partial: pointer_chase: 1 of 19 left out") == (record.complete, record.shortfall())
+    assert ["pointer_chase"] == list(read_collected(tmp_path).files)
+
+
+def test_an_incomplete_group_is_tried_again_when_it_is_named(tmp_path: Path) -> None:
+    """A case that ran out of memory most likely does so again; `--only` asks for another try."""
+    collect(SimulatedGpu(H200, fails=("pointer_chase 100 MiB",)), tmp_path, version=VERSION, groups=(CHASE,))
+    said: list[str] = []
+    again = SimulatedGpu(H200)
+    collect(again, tmp_path, version=VERSION, groups=(CHASE,), say=said.append)
+    assert [] == again.timed
+    assert ["pointer_chase: measured before, 1 of 19 left out; --only pointer_chase tries it again"] == said
+    assert collect(again, tmp_path, version=VERSION, groups=(CHASE,), only=("pointer_chase",)).complete
+    assert 19 == len(rows_of(tmp_path / "pointer_chase.csv"))
+
+
+def test_an_incomplete_group_stays_where_there_is_no_time_to_try_it_again(tmp_path: Path) -> None:
+    """Its CSV and its record are those of before."""
+    collect(SimulatedGpu(H200, fails=("pointer_chase 100 MiB",)), tmp_path, version=VERSION, groups=(CHASE,))
+    before = record_of(tmp_path)["groups"]
+    again = SimulatedGpu(H200)
+    collect(again, tmp_path, version=VERSION, minutes=0.4, groups=(CHASE,), only=("pointer_chase",))
+    assert [] == again.timed
+    assert before == record_of(tmp_path)["groups"]
+    assert ["pointer_chase"] == list(read_collected(tmp_path).files)
+
+
+def test_what_a_gpu_does_not_have_is_no_fault(tmp_path: Path) -> None:
+    """A backend without a kernel is told, and the group is done all the same."""
+    gpu = SimulatedGpu(H200, lacks=("pointer_chase 100 MiB",))
+    record = collect(gpu, tmp_path, version=VERSION, groups=(CHASE,))
+    group = record.groups["pointer_chase"]
+    assert ("done", (), ("pointer_chase 100 MiB: no available kernel",)) == (
+        group.status,
+        group.left_out,
+        group.not_here,
+    )
+    assert (True, "") == (record.complete, record.shortfall())
+
+
+def test_a_group_for_another_gpu_is_not_missing(tmp_path: Path) -> None:
+    """An A100 has no case of the kernel for Hopper, and is complete without."""
+    hopper = Group("attention_hopper", "wgmma", 30, False, hopper_cases)
+    record = collect(SimulatedGpu(load_gpu("a100_sxm4_80gb")), tmp_path, version=VERSION, groups=(hopper, EMPTY))
+    assert ("absent", "no case of it runs on this GPU") == (
+        record.groups["attention_hopper"].status,
+        record.groups["attention_hopper"].reason,
+    )
+    assert (True, "") == (record.complete, record.shortfall())
+
+
+def test_an_error_of_ours_keeps_what_was_measured(tmp_path: Path) -> None:
+    """Whatever ends the run: the rows so far lie in .csv.partial, and the record says that the group is cut."""
+
+    def broken(facts: Facts) -> Iterator[Case]:
+        yield from list(launch_cases(facts))[:2]
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        collect(
+            SimulatedGpu(H200),
+            tmp_path,
+            version=VERSION,
+            groups=(Group("small_kernels", "launches", 10, True, broken),),
+        )
+    assert "partial" == record_of(tmp_path)["groups"]["small_kernels"]["status"]
+    assert 2 == len(rows_of(tmp_path / "small_kernels.csv.partial"))
+
+
+def test_after_a_hang_rows_are_written_before_clocks_are_asked_for(tmp_path: Path) -> None:
+    """A driver that hangs may never answer nvidia-smi."""
+    seen: list[bool] = []
+
+    class Watched(SimulatedGpu):
+        def clocks(self) -> Mapping[str, float | str]:
+            seen.append((tmp_path / "small_kernels.csv.partial").exists())
+            return super().clocks()
+
+    def hung(facts: Facts) -> Iterator[Case]:
+        yield from list(launch_cases(facts))[:1]
+        raise HungError("flash3 did not end within 60 s")
+
+    with pytest.raises(HungError):
+        collect(Watched(H200), tmp_path, version=VERSION, groups=(Group("small_kernels", "launches", 10, True, hung),))
+    assert [False, True] == seen
+
+
+@pytest.mark.parametrize(("counted", "status"), [(0, "failed"), (1, "partial")])
+def test_a_profiler_that_hangs_ends_its_group_at_the_first_case(tmp_path: Path, counted: int, status: str) -> None:
+    """Not two minutes for each of eight cases; the groups behind it are measured."""
+    asked: list[str] = []
+
+    class Profiled(SimulatedGpu):
+        def counters(self, case: Case) -> Mapping[str, float]:
+            asked.append(case.name)
+            if len(asked) > counted:
+                raise GroupError("ncu did not end within 120 s")
+            return {"dram_bytes": 1.0}
+
+    counters = Group("counters", "bytes", 10, False, launch_cases, True)
+    record = collect(Profiled(H200), tmp_path, version=VERSION, groups=(counters, EMPTY))
+    assert (status, "ncu did not end within 120 s", counted) == (
+        record.groups["counters"].status,
+        record.groups["counters"].reason,
+        record.groups["counters"].rows,
+    )
+    assert counted + 1 == len(asked)
+    assert "done" == record.groups["launches"].status
 
 
 def test_a_group_that_no_longer_fits_is_not_begun(tmp_path: Path) -> None:

@@ -1,16 +1,19 @@
 """What collect reads from other programs, and what it hands to the driver."""
 
 import ctypes
+import subprocess
+import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from validation.collect import counters, nvidia_smi, tensor_maps
+from validation.collect import child, counters, nvidia_smi, tensor_maps
 from validation.collect.cubins import CubinCache
-from validation.collect.device import DeviceError
-from validation.collect.work import Array, Program, TensorMap, Timed
+from validation.collect.device import DeviceError, GroupError
+from validation.collect.work import Array, Case, Program, TensorMap, Timed, Work
 
 METRICS = (*counters.HBM, *counters.L2)
 NCU = "\n".join(
@@ -38,6 +41,59 @@ def test_a_profiler_that_saw_nothing_is_a_fault() -> None:
     """As with no permission to read counters."""
     with pytest.raises(DeviceError, match="ncu saw no kernel"):
         counters.columns("==PROF== Disconnected\n")
+
+
+CASE = Case("case", Work((), {}), {}, lambda ms: {})
+
+
+def ncu_that(script: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program of that name on the path, in shell."""
+    (folder / "ncu").write_text(f"#!/bin/sh\n{script}\n")
+    (folder / "ncu").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/bin:/usr/bin")
+
+
+def test_a_gpu_without_these_l2_counters_is_asked_for_those_of_hbm(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """ncu refuses all of them together; 1,000 + 200 bytes remain."""
+    told = "\n".join(
+        ['"ID",' + ",".join(f'"{name}"' for name in counters.HBM), '"","byte","byte"', '"0","1,000","200"']
+    )
+    (tmp_path / "told").write_text(told + "\n")
+    refuse = 'echo "==ERROR== Failed to find metric lts__t_sectors"; exit 1'
+    ncu_that(f'case "$*" in *lts__*) {refuse};; esac; cat {tmp_path}/told', tmp_path, monkeypatch)
+    assert {"dram_bytes": 1200.0} == counters.read(CASE, None)
+
+
+def test_any_other_refusal_is_asked_for_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Without permission to read counters, fewer of them are no help."""
+    refused = f'echo asked >> {tmp_path}/log; echo "==ERROR== ERR_NVGPUCTRPERM"; exit 1'
+    ncu_that(refused, tmp_path, monkeypatch)
+    with pytest.raises(DeviceError, match="ncu ended with 1: ==ERROR== ERR_NVGPUCTRPERM"):
+        counters.read(CASE, None)
+    assert "asked\n" == (tmp_path / "log").read_text()
+
+
+def test_a_profiler_that_does_not_end_ends_its_group(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The other cases would wait as long."""
+    monkeypatch.setattr(counters, "TIMEOUT_S", 0.2)
+    ncu_that("sleep 600", tmp_path, monkeypatch)
+    with pytest.raises(GroupError, match=r"ncu did not end within 0.2 s on case"):
+        counters.read(CASE, None)
+
+
+def test_what_a_child_started_ends_with_it(tmp_path: Path) -> None:
+    """A profiler starts the profiled process: both are gone after the timeout, and nothing waits for their pipes."""
+    alive = tmp_path / "alive"
+    grandchild = f"import time\nwhile True:\n open({str(alive)!r}, 'a').write('.')\n time.sleep(0.05)"
+    command = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {grandchild!r}])"
+    with pytest.raises(subprocess.TimeoutExpired):
+        child.answer([sys.executable, "-c", command], 2)
+    size = alive.stat().st_size
+    assert size
+    time.sleep(0.3)
+    assert size == alive.stat().st_size
 
 
 def test_nvidia_smi_answers_become_numbers_where_they_are() -> None:

@@ -4,8 +4,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from simulated_gpu import SimulatedGpu
 
+from gpusim.specs import load_gpu
 from validation import __main__ as commands
+from validation.collect import cupy_device
 
 
 class Answer:
@@ -45,6 +48,35 @@ def test_an_unknown_group_is_refused_before_the_gpu_is_looked_for(run) -> None:
     done = run("collect", "--out", "my_gpu", "--only", "flash")
     assert 2 == done.code
     assert done.err.startswith("error: group: 'flash' is not known; choose one of: stream, ")
+
+
+def test_an_unknown_gpu_is_refused_before_the_gpu_is_looked_for(run) -> None:
+    """Not after ten minutes without our own kernels."""
+    done = run("collect", "--out", "my_gpu", "--gpu", "h200")
+    assert 2 == done.code
+    assert done.err.startswith("error: gpu: 'h200' is not known; choose one of: a10, ")
+
+
+def test_collect_takes_the_name_of_a_config_not_a_file(run) -> None:
+    """Rows name a config of configs/, where check and calibrate look for it."""
+    Path("mine.yaml").write_text("base: h200_sxm_141gb\nname: mine\nsources: {}\n")
+    done = run("collect", "--out", "my_gpu", "--gpu", "mine.yaml")
+    assert (2, "error: --gpu: got the file mine.yaml; put it into configs/ and give its name, mine\n") == (
+        done.code,
+        done.err,
+    )
+
+
+def test_a_gpu_without_a_config_is_told_at_the_start(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its microbenchmarks are measured; how our kernels come in as well is said."""
+    gpu = SimulatedGpu(load_gpu("h200_sxm_141gb").model_copy(update={"name": "NVIDIA X1"}))
+    monkeypatch.setattr(cupy_device, "open_device", lambda gpu_name: gpu)
+    done = run("collect", "--out", "my_gpu", "--only", "launches")
+    assert (0, "") == (done.code, done.err)
+    assert (
+        "our own kernels, whose tiles follow from it, will be left out; add configs/NAME.yaml"
+        in (done.out.splitlines()[1])
+    )
 
 
 def test_calibrate_without_measurements_says_what_writes_them(run) -> None:

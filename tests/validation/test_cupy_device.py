@@ -1,18 +1,21 @@
 """The code that drives a GPU through CuPy, on a stand-in for CuPy: what is launched, how often, and how it is timed."""
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from stand_in_cupy import StandInCupy
 
 from gpusim.errors import InputError
-from validation.collect import cupy_device
+from validation.collect import baselines, cupy_device
 from validation.collect.cupy_device import CupyDevice, open_device
-from validation.collect.device import DeviceError, HungError
-from validation.collect.work import Array, Case, Check, Launch, Program, Work
+from validation.collect.device import DeviceError, HungError, LostError, NotHereError
+from validation.collect.work import Array, Case, Check, Launch, Program, SdpaCall, Work
 from validation.microbenchmarks.programs import SPIN
+from validation.nvrtc import INSTALL, NvrtcError
 
 
 @pytest.fixture
@@ -95,7 +98,7 @@ def test_much_shared_memory_is_asked_for(tmp_path: Path, program: Program) -> No
 
 
 def test_a_null_pointer_is_a_zero_of_eight_bytes(tmp_path: Path, program: Program) -> None:
-    """CuPy hands None on as no argument at all."""
+    """CuPy would take None for one as well; a number says how wide it is."""
     cupy = StandInCupy()
     work = Work((Launch(program, (1, 1, 1), 32, (None,)),), {})
     device_on(cupy, tmp_path, program).outputs(Check("k", work, dict, 0.0))
@@ -118,10 +121,43 @@ def test_a_call_that_never_ends_is_given_up(tmp_path: Path, program: Program, mo
         device.time(case_of(work_of(program)))
 
 
+def test_a_kernel_that_crashes_loses_the_gpu_at_once(tmp_path: Path, program: Program) -> None:
+    """Status 700 is an illegal address: nobody waits a minute for what has ended, and the number is told."""
+    device = device_on(StandInCupy(crashing="k"), tmp_path, program)
+    with pytest.raises(LostError, match="k ended with CUDA error 700; the GPU is lost") as caught:
+        device.outputs(Check("k", work_of(program), dict, 0.0))
+    assert not isinstance(caught.value, HungError)
+
+
+def test_what_is_refused_after_a_crash_loses_the_gpu_too(tmp_path: Path, program: Program) -> None:
+    """The driver answers the next call with the same error: no further case is tried on that context."""
+    second = Program(program.file, "refused")
+    device = device_on(StandInCupy(crashing="k", failing="refused"), tmp_path, program, second)
+    launches = (*work_of(program).launches, *work_of(second).launches)
+    work = Work(launches, work_of(program).arrays)
+    with pytest.raises(LostError, match=r"CUDA_ERROR_INVALID_VALUE.*; the GPU is lost"):
+        device.outputs(Check("k", work, dict, 0.0))
+
+
+def test_what_pytorch_raises_fails_its_case_alone(
+    tmp_path: Path, program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its out-of-memory error, which is a RuntimeError, may come from the inputs already."""
+
+    def out_of_memory(call: SdpaCall) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 8 GiB")
+
+    monkeypatch.setattr(baselines, "on_stream", lambda pointer: nullcontext())
+    monkeypatch.setattr(baselines, "prepared", out_of_memory)
+    case = Case("sdpa", SdpaCall("math", "fp16", 1, 1, 64, 64, False), {}, lambda ms: {"latency_ms": ms})
+    with pytest.raises(DeviceError, match="CUDA out of memory"):
+        device_on(StandInCupy(), tmp_path).time(case)
+
+
 def test_a_program_of_another_architecture_is_not_compiled(tmp_path: Path, program: Program) -> None:
     """An H200 does not run what needs compute capability 10.0."""
     blackwell = Program(program.file, "k", least=(10, 0), suffix="a")
-    with pytest.raises(DeviceError, match=r"k needs compute capability 10.0a"):
+    with pytest.raises(NotHereError, match=r"k needs compute capability 10.0a"):
         device_on(StandInCupy(), tmp_path).outputs(Check("k", work_of(blackwell), dict, 0.0))
 
 
@@ -130,6 +166,18 @@ def test_a_profiler_sees_one_call(tmp_path: Path, program: Program) -> None:
     cupy = StandInCupy()
     device_on(cupy, tmp_path, program).profiled(case_of(work_of(program)))
     assert ["k", "start", "k", "stop"] == [item if isinstance(item, str) else item[0] for item in cupy.launched]
+
+
+def test_no_compiler_is_said_before_anything_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not once for every program."""
+
+    def missing() -> None:
+        raise NvrtcError("NVRTC is not installed", INSTALL)
+
+    monkeypatch.setitem(sys.modules, "cupy", StandInCupy())
+    monkeypatch.setattr(cupy_device, "check_installed", missing)
+    with pytest.raises(NvrtcError, match=r"NVRTC is not installed; pip install -e '.\[nvrtc\]'"):
+        open_device()
 
 
 @pytest.mark.parametrize(

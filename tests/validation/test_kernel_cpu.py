@@ -230,7 +230,7 @@ def test_a_broken_rule_ends_the_run(shim: Shim, tmp_path: Path, edits: Edits, me
         shim.run(planted(shape.work(), tmp_path, edits), FAIR)
 
 
-def test_a_missingcompiler_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_compiler_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """One line, with the package to install."""
     compiler.cache_clear()
     monkeypatch.setenv("PATH", str(tmp_path))

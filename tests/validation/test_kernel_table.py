@@ -1,13 +1,17 @@
 """The table of our CUDA kernels: launches that follow from a schedule's choices, and what is refused."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+import yaml
 from cuda_kernels import A100, H100, planned
 
 from gpusim.errors import UnsupportedError
 from validation.collect.work import TensorMap, Work
-from validation.kernels import attention_work
+from validation.kernels import KERNELS, attention_work
 
+SCENARIOS = Path(__file__).parents[2] / "scenarios"
 SIZES = {"batch": 2, "heads": 3, "seqlen_q": 1000, "seqlen_k": 500}
 
 
@@ -92,6 +96,13 @@ def test_what_no_kernel_computes_is_refused(
     """Never another kernel in its place."""
     with pytest.raises(UnsupportedError, match=message):
         launched(implementation, choices, **fields)
+
+
+def test_scenarios_of_the_repository_cover_the_table() -> None:
+    """Each of our implementations is simulated in a scenarios/validation_*.yaml."""
+    scenarios = [yaml.safe_load(path.read_text()) for path in SCENARIOS.glob("validation_*.yaml")]
+    named = {name for found in scenarios for name in np.atleast_1d(found["schedule"])}
+    assert {kernel.implementation for kernel in KERNELS} == named
 
 
 def test_an_a100_has_no_hopper_kernel() -> None:

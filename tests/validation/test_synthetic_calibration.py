@@ -11,6 +11,7 @@ import pytest
 import yaml
 from simulated_gpu import SimulatedGpu
 
+from gpusim.compare import compare
 from gpusim.errors import InputError
 from gpusim.specs import apply_overrides, lint_gpu, load_gpu
 from validation.calibration import CalibratedGpu, calibrate_folder, calibrated
@@ -125,6 +126,28 @@ def test_the_command_says_first_what_is_missing(tmp_path: Path) -> None:
     assert "partial: stream, pointer_chase, cache_read missing" == lines[0]
     assert lines[-1].startswith(f"File: {out}; next: gpusim compare {alone / 'small_kernels.csv'} --gpu")
     assert "mine" == yaml.safe_load(out.read_text())["name"]
+
+
+def test_rows_that_a_gpu_was_fitted_to_are_not_held_out(folder: Path, done: CalibratedGpu, tmp_path: Path) -> None:
+    """Its file names the CSVs: compare calls their rows fitted on that GPU, and held out on the shipped one."""
+    out = tmp_path / "mine.yaml"
+    out.write_text(done.yaml())
+    copied = tmp_path / "other_small_kernels.csv"
+    copied.write_bytes((folder / "small_kernels.csv").read_bytes())
+    paths = [folder / "small_kernels.csv", copied]
+    for gpu, roles in ((str(out), {"fitted", "held_out"}), ("h200_sxm_141gb", {"held_out"})):
+        series = compare(paths, spec_of=lambda preset, gpu=gpu: load_gpu(gpu), workers=1).series()
+        assert roles == {item.role for item in series}
+        assert {"held_out"} == {item.role for item in series if item.key.file == copied.name}
+
+
+def test_a_group_with_left_out_cases_is_called_partial(tmp_path: Path) -> None:
+    """Before anything is fitted, the first line says how many cases are missing."""
+    few = tmp_path / "few"
+    fails = tuple(case.name for case in GROUPS[3].cases(SimulatedGpu(H200).facts))[:4]
+    collect(SimulatedGpu(H200, fails=fails), few, version="1", groups=GROUPS[3:4])
+    first = next(calibrate_folder(few, tmp_path / "mine.yaml", workers=1, say=lambda line: None))
+    assert "partial: small_kernels: 4 of 14 left out" == first
 
 
 def test_a_gpu_without_a_config_is_refused_with_the_way_out(folder: Path, tmp_path: Path) -> None:

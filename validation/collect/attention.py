@@ -3,7 +3,7 @@
 16,384 tokens and a hidden size of 2,048, as in the FlashAttention benchmarks; N runs from 512 to 16,384.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal
@@ -45,9 +45,8 @@ OWN_KERNELS = (
     OwnKernel("gpusim_cuda", (False, True), ("fp16", "bf16")),
     OwnKernel("gpusim_cuda_naive", longest=4096),
     OwnKernel("gpusim_cuda_flash1", longest=8192),
-    # warp-specialised: the one kernel that could wait forever, so it comes last
-    OwnKernel("gpusim_cuda_flash3", (False, True), ("fp16", "bf16")),
 )
+HOPPER_KERNELS = (OwnKernel("gpusim_cuda_flash3", (False, True), ("fp16", "bf16")),)
 BACKENDS: Mapping[Backend, int] = {"flash": 16384, "cudnn": 16384, "efficient": 16384, "math": 4096}  # longest N
 
 
@@ -84,17 +83,27 @@ def own_cases(facts: Facts) -> Iterator[Case]:
     Raises DeviceError where no config says what the GPU's tiles are.
     """
     spec = _spec(facts)
-    for kernel in OWN_KERNELS:
+    yield from _warm(OWN_KERNELS, spec)
+    for head_dim in HEAD_DIMS:
+        for seqlen in COLD_SEQLENS:
+            workload = _workload(seqlen, head_dim, "fp16", causal=False)
+            yield from _own(OWN_KERNELS[0].implementation, spec, workload, cache_state="cold")
+
+
+def hopper_cases(facts: Facts) -> Iterator[Case]:
+    """Our warp-specialised kernel: the one that could wait forever. Raises DeviceError as `own_cases` does."""
+    yield from _warm(HOPPER_KERNELS, _spec(facts))
+
+
+def _warm(kernels: Sequence[OwnKernel], spec: GpuSpec) -> Iterator[Case]:
+    """Every size, mask and format of these kernels, with inputs in L2 where they fit."""
+    for kernel in kernels:
         for dtype in kernel.dtypes:
             for head_dim in HEAD_DIMS:
                 for causal in kernel.causal if dtype == "fp16" else (False,):
                     for seqlen in (length for length in SEQLENS if length <= kernel.longest):
                         workload = _workload(seqlen, head_dim, dtype, causal=causal)
                         yield from _own(kernel.implementation, spec, workload)
-    for head_dim in HEAD_DIMS:
-        for seqlen in COLD_SEQLENS:
-            workload = _workload(seqlen, head_dim, "fp16", causal=False)
-            yield from _own(OWN_KERNELS[0].implementation, spec, workload, cache_state="cold")
 
 
 def counter_cases(facts: Facts) -> Iterator[Case]:

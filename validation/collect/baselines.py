@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from gpusim.dtypes import DType
-from validation.collect.device import DeviceError
+from validation.collect.device import DeviceError, NotHereError
 from validation.collect.work import TOLERANCES, Backend, SdpaCall
 
 HOST_NS_PER_CALL = 200_000  # with room to spare
@@ -64,7 +64,7 @@ def _inputs(dtype: str, batch: int, heads: int, seqlen: int, head_dim: int) -> t
 
 
 def _attention(backend: Backend, inputs: tuple[Any, ...], causal: bool) -> Any:
-    """One call. Raises DeviceError with PyTorch's reason."""
+    """One call. Raises DeviceError with PyTorch's reason, NotHereError where it has no such kernel."""
     torch = _torch()
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -72,8 +72,12 @@ def _attention(backend: Backend, inputs: tuple[Any, ...], causal: bool) -> Any:
         with sdpa_kernel(getattr(SDPBackend, _NAMES[backend])), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # why other backends were not taken
             return torch.nn.functional.scaled_dot_product_attention(*inputs, is_causal=causal)
-    except (RuntimeError, AttributeError) as error:
-        raise DeviceError(f"SDPA {backend}: {str(error).splitlines()[0]}") from error
+    except AttributeError as error:
+        raise NotHereError(f"SDPA {backend}: {error}") from error
+    except RuntimeError as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        kind = NotHereError if "No available kernel" in reason else DeviceError
+        raise kind(f"SDPA {backend}: {reason}") from error
 
 
 @cache

@@ -6,12 +6,14 @@ added up. Sectors are those that SMs ask of L2.
 
 import csv
 import io
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 
-from validation.collect.device import DeviceError
+from validation.collect import child
+from validation.collect.device import DeviceError, GroupError
 from validation.collect.work import Case
 
 SECTOR_BYTES = 32
@@ -23,17 +25,21 @@ L2_READ_HITS = "lts__t_sectors_srcunit_tex_op_read_lookup_hit.sum"
 L2 = (L2_READS, L2_WRITES, L2_READ_HITS)
 
 
+class MetricError(DeviceError):
+    """This GPU has no counter of a name that was asked for."""
+
+
 def read(case: Case, gpu: str | None) -> Mapping[str, float]:
     """The counters of a case as columns of a measured CSV; those of HBM alone where this GPU names L2's otherwise.
 
-    Raises DeviceError without `ncu`, or with ncu's reason.
+    Raises DeviceError with ncu's reason; GroupError without `ncu`, and where it does not end in time.
     """
     command = shutil.which("ncu")
     if command is None:
-        raise DeviceError("ncu is not on PATH; install Nsight Compute (nsight-compute in CUDA's package repository)")
+        raise GroupError("ncu is not on PATH; install Nsight Compute (nsight-compute in CUDA's package repository)")
     try:
         return columns(_profiled(command, case, gpu, (*HBM, *L2)))
-    except DeviceError:
+    except MetricError:
         return columns(_profiled(command, case, gpu, HBM))
 
 
@@ -43,15 +49,22 @@ def _profiled(command: str, case: Case, gpu: str | None, metrics: Sequence[str])
     asked += ["--profile-from-start", "off", "--clock-control", "none", "--cache-control", keep]
     asked += [sys.executable, "-m", "validation", "profile-case", case.name, *(("--gpu", gpu) if gpu else ())]
     try:
-        done = subprocess.run(asked, capture_output=True, text=True, timeout=TIMEOUT_S)
-    except (subprocess.TimeoutExpired, OSError) as error:
-        raise DeviceError(f"ncu did not run: {error}") from error
+        done = child.answer(asked, TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        raise GroupError(f"ncu did not end within {TIMEOUT_S} s on {case.name}") from None
+    except OSError as error:
+        raise GroupError(f"ncu did not start: {error}") from error
     if done.returncode:
         told = [
             line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line or line.startswith("error")
         ]
-        raise DeviceError(f"ncu ended with {done.returncode}: {told[0] if told else 'no reason given'}")
+        raise _refusal(f"ncu ended with {done.returncode}: {told[0] if told else 'no reason given'}")
     return done.stdout
+
+
+def _refusal(reason: str) -> DeviceError:
+    """A MetricError where ncu's reason is about metrics, which it does not know then; a DeviceError for all else."""
+    return MetricError(reason) if re.search(r"\bmetric", reason, re.IGNORECASE) else DeviceError(reason)
 
 
 def columns(report: str) -> dict[str, float]:
@@ -62,7 +75,10 @@ def columns(report: str) -> dict[str, float]:
         raise DeviceError("ncu saw no kernel")
 
     def total(metric: str) -> float:
-        return sum(float(row[metric].replace(",", "")) for row in rows)
+        try:
+            return sum(float(row[metric].replace(",", "")) for row in rows)
+        except ValueError:
+            raise MetricError(f"ncu has no number for {metric}: {rows[0][metric]}") from None
 
     found = {"dram_bytes": sum(total(metric) for metric in HBM)}
     if L2_READS in rows[0]:

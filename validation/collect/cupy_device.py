@@ -1,7 +1,8 @@
 """A GPU through CuPy: CUBINs by NVRTC, times by CUDA events around queued calls or around replays of a graph.
 
 Whatever is queued waits behind a kernel that spins, so that the host's own time per launch is not in a sample. A call
-that does not end within HANG_S seconds ends the run: nothing can be done with that GPU from this process any more.
+that breaks the context, or does not end within HANG_S seconds, ends the run: nothing can be done with that GPU from
+this process any more.
 Not checked without a GPU: everything that touches the driver.
 """
 
@@ -20,11 +21,11 @@ from gpusim.errors import InputError
 from gpusim.measured.aliases import alias_table, look_up
 from validation.collect import baselines, counters, nvidia_smi
 from validation.collect.cubins import CubinCache
-from validation.collect.device import DeviceError, Facts, HungError
+from validation.collect.device import DeviceError, Facts, HungError, LostError, NotHereError
 from validation.collect.tensor_maps import encoded
 from validation.collect.work import Argument, Array, Case, Check, Launch, SdpaCall, TensorMap, Timed, Values, Work
 from validation.microbenchmarks.programs import SPIN
-from validation.nvrtc import NvrtcError
+from validation.nvrtc import NvrtcError, check_installed
 
 CACHE = Path.home() / ".cache" / "gpusim" / "cubins"
 HANG_S = 60.0
@@ -35,6 +36,7 @@ MOST_CALLS = 100  # of a sample
 HOST_NS_PER_LAUNCH = 20_000  # with room to spare
 GRAPH_HOST_NS = 200_000
 COLD_L2S, MOST_COPIES = 3, 512  # copies of cold inputs: as much as three times L2
+CUDA_SUCCESS, CUDA_NOT_READY = 0, 600  # cudaSuccess and cudaErrorNotReady of driver_types.h
 MEMORY_SHARE = 0.6  # of device memory that copies may take
 _INSTALL = "pip install -e '.[gpu-cuda13]' (driver 580 or newer) or '.[gpu-cuda12]'"
 
@@ -42,7 +44,7 @@ _INSTALL = "pip install -e '.[gpu-cuda13]' (driver 580 or newer) or '.[gpu-cuda1
 def open_device(gpu: str | None = None, cache: Path = CACHE) -> "CupyDevice":
     """The first CUDA device. `gpu` names the preset to write rows for, where the driver's name is not known.
 
-    Raises InputError, in one line, for what is missing.
+    Raises InputError or NvrtcError, in one line, for what is missing.
     """
     try:
         import cupy
@@ -57,6 +59,7 @@ def open_device(gpu: str | None = None, cache: Path = CACHE) -> "CupyDevice":
         runtime.free(0)  # makes the context: a broken driver shows here
     except RuntimeError as error:  # CUDARuntimeError, or CuPy's own where libcuda is not there
         raise InputError("GPU", [f"no usable NVIDIA driver or device ({error}); see gpusim doctor"]) from None
+    check_installed()
     return CupyDevice(cupy, gpu, cache)
 
 
@@ -74,6 +77,7 @@ class CupyDevice:
             cupy.cuda.runtime.CUDARuntimeError,
             cupy.cuda.driver.CUDADriverError,
             cupy.cuda.memory.OutOfMemoryError,
+            RuntimeError,  # PyTorch's, of which its out-of-memory error is one
             NvrtcError,
         )
 
@@ -205,11 +209,14 @@ class CupyDevice:
         self._kernel(Launch(SPIN, (1, 1, 1), 1, ()))((1, 1, 1), (1, 1, 1), (np.uint64(ns),))
 
     def _finish(self, what: str) -> None:
-        """Waits for the stream. Raises HungError where it does not end."""
+        """Waits for the stream. Raises HungError where it does not end, LostError where a kernel of it failed."""
         last = self._cupy.cuda.Event()
         last.record(self._stream)
         deadline = time.monotonic() + HANG_S
-        while not last.done:
+        # not `last.done`, which takes a failure for "not yet"; eventQuery returns the status and raises nothing
+        while (status := self._cupy.cuda.runtime.eventQuery(last.ptr)) != CUDA_SUCCESS:
+            if status != CUDA_NOT_READY:
+                raise LostError(f"{what} ended with CUDA error {status}; the GPU is lost to this process")
             if time.monotonic() > deadline:
                 raise HungError(f"{what} did not end within {HANG_S:.0f} s")
             time.sleep(1e-4)
@@ -221,7 +228,10 @@ class CupyDevice:
             with self._stream:
                 yield
         except self._errors as error:
-            raise DeviceError(" ".join(str(error).split()) or f"{what}: {type(error).__name__}") from error
+            reason = " ".join(str(error).split()) or f"{what}: {type(error).__name__}"
+            if self._cupy.cuda.runtime.streamQuery(self._stream.ptr) not in (CUDA_SUCCESS, CUDA_NOT_READY):
+                raise LostError(f"{reason}; the GPU is lost to this process") from error
+            raise DeviceError(reason) from error
         self._cupy.get_default_memory_pool().free_all_blocks()  # not after a hung call: it would wait for it
 
     def _copies(self, case: Case, work: Work) -> int:
@@ -268,7 +278,7 @@ class CupyDevice:
         program, capability = launch.program, self.facts.capability
         if not program.runs_on(capability):
             needed = "{}.{}".format(*program.least)
-            raise DeviceError(f"{program.entry} needs compute capability {needed}{program.suffix}")
+            raise NotHereError(f"{program.entry} needs compute capability {needed}{program.suffix}")
         path = self._cubins.path(program, capability)
         if path not in self._modules:
             self._modules[path] = self._cupy.RawModule(path=str(path))

@@ -12,8 +12,20 @@ class DeviceError(Exception):
     """This piece of work cannot be done on this GPU, and why; the run goes on with the next."""
 
 
-class HungError(DeviceError):
-    """A call does not end: the GPU is lost to this process, and the run is over."""
+class NotHereError(DeviceError):
+    """This GPU, or the software on it, does not have what a case needs: nothing went wrong."""
+
+
+class GroupError(DeviceError):
+    """The other cases of the group would fail alike: it is not gone on with."""
+
+
+class LostError(DeviceError):
+    """The GPU is lost to this process, and the run is over."""
+
+
+class HungError(LostError):
+    """A call does not end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +69,8 @@ def facts_of(spec: GpuSpec) -> Facts:
 class Device(Protocol):
     """A GPU that runs work, times cases, and tells its clocks.
 
-    Every method but `clocks` raises DeviceError where the work cannot be done, such as out of memory.
+    Every method but `clocks` raises DeviceError where the work cannot be done, such as out of memory, and LostError
+    where nothing can be done any more.
     """
 
     @property

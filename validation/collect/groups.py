@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gpusim.errors import UnknownNameError
-from validation.collect.attention import counter_cases, own_cases, sdpa_cases
+from validation.collect.attention import counter_cases, hopper_cases, own_cases, sdpa_cases
 from validation.collect.device import Facts
 from validation.collect.work import Case
 from validation.microbenchmarks.cases import (
@@ -42,11 +42,13 @@ GROUPS = (
     Group("cache_read", "L2 bandwidth, shared and disjoint", 10, True, cache_cases),
     Group("small_kernels", "launch and graph-node cost", 10, True, launch_cases),
     Group("large_read", "HBM bandwidth of very large reads", 5, True, large_read_cases),
-    Group("attention", "our own attention kernels", 90, True, own_cases),
+    Group("attention", "our own attention kernels", 60, True, own_cases),
     Group("sdpa", "PyTorch's attention by its backends", 45, True, sdpa_cases),
     Group("rates", "tensor cores, exp, FP32, shared memory, and their clocks", 30, False, rate_cases),
     Group("launches", "empty kernels and CTA launch rate", 10, False, empty_cases),
     Group("counters", "bytes at HBM and L2 by Nsight Compute", 150, False, counter_cases, reads_counters=True),
+    # never run yet, and the one kernel that could wait forever: when it hangs, all else is measured
+    Group("attention_hopper", "our own attention kernel for Hopper", 30, False, hopper_cases),
 )
 
 

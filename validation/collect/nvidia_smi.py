@@ -5,6 +5,8 @@ import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 
+from validation.collect import child
+
 CLOCKS = ("clocks.sm", "clocks.mem", "temperature.gpu", "power.draw")
 THROTTLED_BY = ("clocks_event_reasons.active", "clocks_throttle_reasons.active")  # the newer and the older name
 TIMEOUT_S = 10
@@ -17,10 +19,10 @@ def query(gpu: str, fields: Sequence[str]) -> Mapping[str, float | str]:
         return {}
     asked = [command, "-i", gpu, f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]
     try:
-        done = subprocess.run(asked, capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
-    except (subprocess.SubprocessError, OSError):
+        done = child.answer(asked, TIMEOUT_S)
+    except (subprocess.TimeoutExpired, OSError):
         return {}
-    return parsed(done.stdout, fields)
+    return {} if done.returncode else parsed(done.stdout, fields)
 
 
 def clocks(gpu: str) -> Mapping[str, float | str]:

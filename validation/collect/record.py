@@ -1,7 +1,8 @@
 """The record of a folder of collected measurements: the machine, and which groups are done.
 
-It is written whole, after its group's CSV. `complete` is true only where every group that this GPU can run is done;
-rows of a group that was cut short lie in `GROUP.csv.partial`, so that no part passes for the whole.
+It is written whole, after its group's CSV. `complete` is true only where every group that this GPU can run is done.
+A group is `done` where no case failed, and `incomplete` where some did: both have a CSV. Rows of a group that was cut
+short lie in `GROUP.csv.partial`, so that no part passes for the whole. Of an `absent` group this GPU runs no case.
 """
 
 from collections.abc import Mapping
@@ -17,11 +18,15 @@ from gpusim.strict_yaml import problems_from, read_text
 from validation.collect.device import Facts
 
 RECORD = "machine.json"
-Status = Literal["not_started", "running", "done", "partial", "failed"]
+Status = Literal["not_started", "running", "done", "incomplete", "partial", "failed", "absent"]
+WITH_CSV: tuple[Status, ...] = ("done", "incomplete")
 
 
 class GroupRecord(BaseModel):
-    """One group: how far it is, rows of its CSV, what could not be measured, clocks before and after, seconds."""
+    """One group: how far it is, rows of its CSV, clocks before and after, seconds.
+
+    `left_out` says which cases failed, `not_here` which ones this GPU or its software does not have; each with why.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -29,9 +34,14 @@ class GroupRecord(BaseModel):
     reason: str = ""
     rows: int = 0
     left_out: tuple[str, ...] = ()
+    not_here: tuple[str, ...] = ()
     clocks_before: dict[str, float | str] = {}
     clocks_after: dict[str, float | str] = {}
     seconds: float = 0.0
+
+    def shortfall(self) -> str:
+        """How many of the cases that this GPU has were left out; empty where none was."""
+        return f"{len(self.left_out)} of {self.rows + len(self.left_out)} left out" if self.left_out else ""
 
 
 class MachineRecord(BaseModel):
@@ -52,17 +62,19 @@ class MachineRecord(BaseModel):
     def with_group(self, name: str, group: GroupRecord) -> "MachineRecord":
         """The record with one group replaced."""
         groups = self.groups | {name: group}
-        complete = all(entry.status == "done" for entry in groups.values())
+        complete = all(entry.status in ("done", "absent") for entry in groups.values())
         return self.model_copy(update={"groups": groups, "complete": complete})
 
     def missing(self) -> list[str]:
-        """Groups that are not done."""
-        return [name for name, group in self.groups.items() if group.status != "done"]
+        """Groups that this GPU runs and that have no CSV."""
+        return [name for name, group in self.groups.items() if group.status not in (*WITH_CSV, "absent")]
 
     def shortfall(self) -> str:
         """What a reader must know of a folder that is not whole; empty where it is."""
         missing = self.missing()
-        return f"partial: {', '.join(missing)} missing" if missing else ""
+        parts = [f"{', '.join(missing)} missing"] if missing else []
+        parts += [f"{name}: {group.shortfall()}" for name, group in self.groups.items() if group.status == "incomplete"]
+        return f"partial: {'; '.join(parts)}" if parts else ""
 
     def write(self, folder: Path) -> None:
         """Writes the record, whole or not at all."""
@@ -81,7 +93,7 @@ def new_record(version: str, facts: Facts, groups: Mapping[str, str]) -> Machine
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """A folder of measurements: its record and the CSV of every group that is done."""
+    """A folder of measurements: its record and the CSV of every group that has one, done or incomplete."""
 
     folder: Path
     record: MachineRecord
@@ -100,12 +112,12 @@ def read_record(folder: Path) -> MachineRecord | None:
 
 
 def read_collected(folder: Path) -> Collected:
-    """A folder that collect wrote. Raises InputError where it holds no record, or a file of a done group is gone."""
+    """A folder that collect wrote. Raises InputError where it holds no record, or a file of it is gone."""
     record = read_record(folder)
     if record is None:
         raise InputError(str(folder), [f"holds no {RECORD}; python -m validation collect --out {folder} writes one"])
-    files = {name: folder / f"{name}.csv" for name, group in record.groups.items() if group.status == "done"}
+    files = {name: folder / f"{name}.csv" for name, group in record.groups.items() if group.status in WITH_CSV}
     gone = [path.name for path in files.values() if not path.exists()]
     if gone:
-        raise InputError(str(folder), [f"{name} is gone, but {RECORD} says it is done" for name in gone])
+        raise InputError(str(folder), [f"{name} is gone, but {RECORD} says it was written" for name in gone])
     return Collected(folder, record, files)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from gpusim.errors import InputError
 from gpusim.report import write_whole
-from validation.collect.device import Device, DeviceError, HungError
+from validation.collect.device import Device, DeviceError, GroupError, LostError, NotHereError
 from validation.collect.groups import GROUPS, Group
-from validation.collect.record import GroupRecord, MachineRecord, new_record, read_record
+from validation.collect.record import GroupRecord, MachineRecord, Status, new_record, read_record
 from validation.collect.work import Case, Program
 
 SOURCE = "python -m validation collect"
@@ -33,10 +33,25 @@ class Budget:
 
 @dataclass(slots=True)
 class _Progress:
-    """The rows of a group so far, what could not be measured, and the programs whose checks passed or failed."""
+    """The rows of a group so far, what failed, and what this GPU does not have."""
 
     rows: list[Mapping[str, object]] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
+    not_here: list[str] = field(default_factory=list)
+
+    def status(self, cut: str) -> Status:
+        """How far the group is; `cut` says why not all cases were tried."""
+        if cut:
+            return "partial"
+        if self.left_out:
+            return "incomplete" if self.rows else "failed"
+        return "done" if self.rows else "absent"
+
+    def reason(self, cut: str) -> str:
+        """Why there is no CSV; empty where there is one."""
+        if cut or self.rows:
+            return cut
+        return next(iter((*self.left_out, *self.not_here)), "no case of it runs on this GPU")
 
 
 def collect(
@@ -53,10 +68,11 @@ def collect(
     """Measures the groups that `folder` does not hold yet; returns the record that lies there afterwards.
 
     `only` names the groups to measure, all where it is empty; the record is of all `groups` either way. A group that no
-    longer fits `minutes` is not begun, and one that is cut short becomes GROUP.csv.partial.
+    longer fits `minutes` is not begun, and one that is cut short becomes GROUP.csv.partial. An incomplete group is
+    measured again where `only` names it.
 
-    Raises InputError where the folder belongs to another GPU or version; KeyboardInterrupt, and HungError where the GPU
-    does not answer any more, come after what was measured is written.
+    Raises InputError where the folder belongs to another GPU or version. Whatever ends a run early, such as
+    KeyboardInterrupt, or LostError where the GPU does not answer any more, comes after what was measured is written.
     """
     begin = now()
     budget = Budget(now, None if minutes is None else begin + 60 * minutes)
@@ -65,11 +81,18 @@ def collect(
     for group in groups:
         if only and group.name not in only:
             continue
-        if record.groups[group.name].status == "done":
+        before = record.groups[group.name]
+        if before.status == "done":
             say(f"{group.name}: done before")
+            continue
+        if before.status == "incomplete" and group.name not in only:
+            say(f"{group.name}: measured before, {before.shortfall()}; --only {group.name} tries it again")
             continue
         if not budget.allows(group.seconds):
             reason = f"takes about {group.seconds:.0f} s, more than is left of {minutes:g} minutes"
+            if before.status == "incomplete":
+                say(f"{group.name}: not measured again, {reason}")
+                continue
             record = _written(record, folder, group, GroupRecord(status="not_started", reason=reason), say)
             continue
         record = _measure(device, folder, record, group, budget, faults, say)
@@ -101,41 +124,72 @@ def _measure(
     faults: dict[Program, str | None],
     say: Callable[[str], None],
 ) -> MachineRecord:
-    """Measures one group and writes what came of it."""
+    """Measures one group and writes what came of it, whatever ends it."""
     begin, clocks = budget.now(), dict(device.clocks())
     record = record.with_group(group.name, GroupRecord(status="running", clocks_before=clocks))
     record.write(folder)
-    progress, cut = _Progress(), ""
-    stop: KeyboardInterrupt | HungError | None = None
+    (folder / f"{group.name}.csv").unlink(missing_ok=True)
+    progress, cut = _Progress(), "ended by an error"
+    try:
+        cut = _try_cases(device, group, budget, progress, faults)
+    except KeyboardInterrupt:
+        cut = "interrupted"
+        raise
+    except LostError as error:
+        cut = str(error)
+        raise
+    finally:
+        done = GroupRecord(
+            status=progress.status(cut),
+            reason=progress.reason(cut),
+            rows=len(progress.rows),
+            left_out=tuple(progress.left_out),
+            not_here=tuple(progress.not_here),
+            clocks_before=clocks,
+            seconds=round(budget.now() - begin, 3),
+        )
+        record = _kept(device, record, folder, group, done, progress.rows, say)
+    return record
+
+
+def _try_cases(
+    device: Device, group: Group, budget: Budget, progress: _Progress, faults: dict[Program, str | None]
+) -> str:
+    """Measures case after case; why not all of them were tried, empty where they were."""
     try:
         for case in group.cases(device.facts):
             if not budget.allows(0):
-                cut = "time is up"
-                break
+                return "time is up"
             _case(device, case, group, progress, faults)
-    except HungError as error:
-        cut, stop = str(error), error
+    except LostError:
+        raise
+    except GroupError as error:
+        if progress.rows:
+            return str(error)
+        progress.left_out.append(str(error))
     except DeviceError as error:
         progress.left_out.append(str(error))
-    except KeyboardInterrupt as error:
-        cut, stop = "interrupted", error
-    done = GroupRecord(
-        status="partial" if cut else "done" if progress.rows else "failed",
-        reason=cut or ("" if progress.rows else next(iter(progress.left_out), "no case of it runs on this GPU")),
-        rows=len(progress.rows),
-        left_out=tuple(progress.left_out),
-        clocks_before=clocks,
-        clocks_after=dict(device.clocks()),
-        seconds=round(budget.now() - begin, 3),
-    )
-    if progress.rows:
-        suffix = ".csv.partial" if cut else ".csv"
-        write_whole(folder / f"{group.name}{suffix}", csv_text(progress.rows))
-    if not cut:
-        (folder / f"{group.name}.csv.partial").unlink(missing_ok=True)
+    return ""
+
+
+def _kept(
+    device: Device,
+    record: MachineRecord,
+    folder: Path,
+    group: Group,
+    done: GroupRecord,
+    rows: Sequence[Mapping[str, object]],
+    say: Callable[[str], None],
+) -> MachineRecord:
+    """Writes the rows, then the record, and only then asks for clocks: after a hang nobody may answer."""
+    partial = folder / f"{group.name}.csv.partial"
+    if rows:
+        write_whole(partial if done.status == "partial" else folder / f"{group.name}.csv", csv_text(rows))
+    if done.status != "partial":
+        partial.unlink(missing_ok=True)
     record = _written(record, folder, group, done, say)
-    if stop is not None:
-        raise stop
+    record = record.with_group(group.name, done.model_copy(update={"clocks_after": dict(device.clocks())}))
+    record.write(folder)
     return record
 
 
@@ -144,30 +198,32 @@ def _written(
 ) -> MachineRecord:
     record = record.with_group(group.name, done)
     record.write(folder)
-    told = [f"{done.rows} rows" if done.rows else "", f"{len(done.left_out)} left out" if done.left_out else ""]
+    absent = f"{len(done.not_here)} not on this GPU" if done.not_here else ""
+    told = [f"{done.rows} rows" if done.rows else "", done.shortfall(), absent]
     say(f"{group.name}: {done.status.replace('_', ' ')}, {', '.join(filter(None, [*told, done.reason]))}".rstrip(", "))
     return record
 
 
 def _case(device: Device, case: Case, group: Group, progress: _Progress, faults: dict[Program, str | None]) -> None:
     """Checks a case's programs where that was not done before, then measures it; a fault is noted and stops nothing."""
-    fault = _fault(device, case, faults)
-    if fault is not None:
-        progress.left_out.append(f"{case.name}: {fault}")
-        return
     try:
-        if group.reads_counters:
+        fault = _fault(device, case, faults)
+        if fault is not None:
+            progress.left_out.append(f"{case.name}: {fault}")
+        elif group.reads_counters:
             progress.rows.append(_cells(device, case) | dict(device.counters(case)))
         else:
             progress.rows.append(_timed_row(device, case))
-    except HungError:
+    except (LostError, GroupError):
         raise
+    except NotHereError as error:
+        progress.not_here.append(f"{case.name}: {error}")
     except DeviceError as error:
         progress.left_out.append(f"{case.name}: {error}")
 
 
 def _fault(device: Device, case: Case, faults: dict[Program, str | None]) -> str | None:
-    """What a check of one of the case's programs found; every program is checked once."""
+    """What a check of one of the case's programs found; every program is checked once. Raises NotHereError."""
     for program in case.programs():
         if program not in faults:
             faults[program] = _check_fault(device, case, program)
@@ -184,7 +240,7 @@ def _check_fault(device: Device, case: Case, program: Program) -> str | None:
     try:
         found = (check.fault(device.outputs(check)) for check in checks)
         return next((f"wrong result, {fault}" for fault in found if fault is not None), None)
-    except HungError:
+    except (LostError, NotHereError):
         raise
     except DeviceError as error:
         return str(error)

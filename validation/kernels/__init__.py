@@ -141,6 +141,10 @@ def _flash_defines(problem: Problem) -> Defines:
     }
 
 
+def _flash3_defines(problem: Problem) -> Defines:
+    return {**_flash_defines(problem), "PANEL": TMA_BOX_COLS}
+
+
 def _flash3_grid(problem: Problem) -> Grid:
     """One CTA a Q tile; the graph counts its warpgroups."""
     return (ceil_div(problem.workload.seqlen_q, problem.flash.tile_q), problem.heads)
@@ -239,7 +243,7 @@ KERNELS: tuple[CudaKernel, ...] = (
         "gpusim_cuda_flash3",
         "flash3_forward",
         "flash3_forward",
-        _flash_defines,
+        _flash3_defines,
         ("q_map", "k_map", "v_map", "o", "lse", "seqlen_q", "seqlen_k", "scale"),
         ("HGMMA.64x", "UTMALDG.3D", "SYNCS", "USETMAXREG", "MUFU.EX2"),
         _STREAMING_FIXED | {"cluster": 1},

@@ -6,13 +6,14 @@
 // consumers have read them. S, P, O, m and l stay in registers. A warpgroup does not overlap its softmax with its own
 // products, only with those of the other one, and nothing orders the two.
 //
-// Sizes by -D: HEAD_DIM, TILE_Q, TILE_KV, WARPS, STAGES, CAUSAL, BF16. Grid: Q tiles, batch x heads.
+// Sizes by -D: HEAD_DIM, TILE_Q, TILE_KV, WARPS, STAGES, CAUSAL, BF16, PANEL. Grid: Q tiles, batch x heads.
 //
 // Never run yet: compiled, and its machine code looked at. The shim does not emulate wgmma and TMA.
 #include "attention.cuh"
 
 constexpr int WARPGROUP = 128, CONSUMERS = WARPS / 4 - 1, THREADS = 32 * WARPS;
-constexpr int PANEL = 64, PANELS = HEAD_DIM / PANEL;  // columns of a TMA box: 128 bytes, as wide as the swizzle
+constexpr int PANELS = HEAD_DIM / PANEL;  // PANEL columns of a TMA box: 128 bytes, as wide as the swizzle
+static_assert(PANEL * sizeof(u16) == 128, "the swizzle is 128 bytes wide");
 constexpr int Q_ELEMENTS = TILE_Q * HEAD_DIM, KV_ELEMENTS = TILE_KV * HEAD_DIM;
 constexpr int BARRIERS = 1 + 4 * STAGES;  // Q full; K and V of every stage full and empty
 constexpr int PRODUCER_REGISTERS = 24, CONSUMER_REGISTERS = CONSUMERS == 2 ? 240 : 160;
@@ -20,7 +21,7 @@ static_assert(CONSUMERS * 64 == TILE_Q, "a consumer warpgroup owns 64 rows");
 static_assert(CONSUMERS == 2 || CONSUMERS == 3, "registers of a CTA are divided for three or four warpgroups");
 DYNAMIC_SMEM((Q_ELEMENTS + 2 * STAGES * KV_ELEMENTS) * sizeof(u16) + BARRIERS * sizeof(u64))
 
-// A tile as TMA writes it: panels of 64 columns behind each other.
+// A tile as TMA writes it: panels of PANEL columns behind each other.
 template <int ROWS>
 __device__ __forceinline__ void load_panels(u16* tile, const TensorMap* map, u64* full, int row, int head) {
     mbarrier_arrive_expect_bytes(full, ROWS * HEAD_DIM * sizeof(u16));

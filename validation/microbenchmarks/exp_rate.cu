@@ -1,7 +1,9 @@
-// ex2.approx, eight independent chains a thread: what the special-function units give.
+// ex2.approx, CHAINS independent chains a thread: what the special-function units give.
 // x = 2^(-x) runs to its fixed point 0.6411857, which is the check.
 #include "units.h"
-#define CHAINS 8
+#ifndef CHAINS
+#error "-D CHAINS: independent accumulators of a thread or warp"
+#endif
 
 extern "C" __global__ void exp_rate(const float* __restrict__ start, float* out, u64* clocks, int rounds)
 {

@@ -1,7 +1,9 @@
-// Fused multiply-adds of fp32, eight independent chains a thread: what the FP32 lanes give.
+// Fused multiply-adds of fp32, CHAINS independent chains a thread: what the FP32 lanes give.
 // x = x / 2 + 1 runs to 2, which is the check.
 #include "units.h"
-#define CHAINS 8
+#ifndef CHAINS
+#error "-D CHAINS: independent accumulators of a thread or warp"
+#endif
 
 extern "C" __global__ void fp32_rate(const float* __restrict__ start, float* out, u64* clocks, int rounds)
 {

@@ -1,12 +1,14 @@
 // mma.sync m16n8k16 with fp32 accumulation and operands in registers: what the tensor cores give that path.
-// A warp keeps eight independent accumulators. Fragments are filled from `operands`, one word a lane and register.
+// A warp keeps CHAINS independent accumulators. Fragments are filled from `operands`, one word a lane and register.
 #include "units.h"
 #ifdef BF16
 #define MMA "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"
 #else
 #define MMA "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 #endif
-#define CHAINS 8
+#ifndef CHAINS
+#error "-D CHAINS: independent accumulators of a thread or warp"
+#endif
 
 extern "C" __global__ void mma_sync_rate(const u32* __restrict__ operands, float* out, u64* clocks, int rounds)
 {

@@ -30,26 +30,33 @@ def _hopper_program(name: str, defines: tuple[tuple[str, str], ...] = ()) -> Pro
     return Program(FOLDER / f"{name}.cu", name, defines, least=(9, 0), suffix="a")
 
 
-_BF16 = (("BF16", "1"),)
+def _define(name: str, value: int) -> tuple[tuple[str, str], ...]:
+    return ((name, str(value)),)
+
+
+_BF16 = _define("BF16", 1)
+_CHAINS = _define("CHAINS", CHAINS)
+_PER_ROUND = _define("PER_ROUND", WGMMA_PER_ROUND)
+_SMEM = _define("READS_PER_ROUND", SMEM_READS_PER_ROUND) + _define("WORDS", SMEM_WORDS)
 
 PROGRAMS: Mapping[str, Program] = {
     "stream_init": _program("stream", "stream_init"),
     "stream_read": _program("stream", "stream_read"),
     "stream_scale": _program("stream", "stream_scale"),
     "stream_triad": _program("stream", "stream_triad"),
-    "pointer_chase": _program("pointer_chase", defines=(("LINE_WORDS", str(LINE_BYTES // WORD_BYTES)),)),
+    "pointer_chase": _program("pointer_chase", defines=_define("LINE_WORDS", LINE_BYTES // WORD_BYTES)),
     "cache_read": _program("cache_read"),
-    "mma_sync_rate_fp16": _program("mma_sync_rate"),
-    "mma_sync_rate_bf16": _program("mma_sync_rate", defines=_BF16),
-    "wgmma_rate_fp16": _hopper_program("wgmma_rate"),
-    "wgmma_rate_bf16": _hopper_program("wgmma_rate", _BF16),
-    "exp_rate": _program("exp_rate"),
-    "fp32_rate": _program("fp32_rate"),
+    "mma_sync_rate_fp16": _program("mma_sync_rate", defines=_CHAINS),
+    "mma_sync_rate_bf16": _program("mma_sync_rate", defines=_CHAINS + _BF16),
+    "wgmma_rate_fp16": _hopper_program("wgmma_rate", _PER_ROUND),
+    "wgmma_rate_bf16": _hopper_program("wgmma_rate", _PER_ROUND + _BF16),
+    "exp_rate": _program("exp_rate", defines=_CHAINS),
+    "fp32_rate": _program("fp32_rate", defines=_CHAINS),
     **{
-        f"smem_read_{stride}": _program("smem_read", defines=(("STRIDE", str(stride)),))
+        f"smem_read_{stride}": _program("smem_read", defines=_SMEM + _define("STRIDE", stride))
         for stride in (1, 2, 4, 8, 16, 32)
     },
-    "smem_read_wide": _program("smem_read", defines=(("STRIDE", "1"), ("WIDE", "1"))),
+    "smem_read_wide": _program("smem_read", defines=_SMEM + _define("STRIDE", 1) + _define("WIDE", 1)),
     "empty": _program("empty"),
 }
 
@@ -119,7 +126,7 @@ def rate_work(name: str, *, ctas: int, block: int, rounds: int, fill: Fill = "on
     match program.entry:
         case "mma_sync_rate" | "wgmma_rate" as entry:
             halves = 2 * OPERAND_WORDS[entry]
-            arrays["in"] = Array("bfloat16" if program.defines else "float16", halves, fill)
+            arrays["in"] = Array("bfloat16" if _BF16[0] in program.defines else "float16", halves, fill)
         case "fp32_rate":
             arrays["in"] = Array.of(np.array([0.5, 1.0, *range(8)], np.float32))
         case "smem_read":

@@ -4,8 +4,9 @@
 #ifndef STRIDE
 #error "-D STRIDE: words between the numbers of neighbouring lanes"
 #endif
-#define WORDS 8192
-#define UNROLLED 8
+#if !defined(WORDS) || !defined(READS_PER_ROUND)
+#error "-D WORDS: 4-byte words of shared memory that are read; -D READS_PER_ROUND: reads of a lane in a round"
+#endif
 
 extern "C" __global__ void smem_read(const float* __restrict__ fill, float* out, u64* clocks, int rounds)
 {
@@ -19,7 +20,7 @@ extern "C" __global__ void smem_read(const float* __restrict__ fill, float* out,
 #pragma unroll 1
     for (int round = 0; round < rounds; ++round) {
 #pragma unroll
-        for (int k = 0; k < UNROLLED; ++k) {
+        for (int k = 0; k < READS_PER_ROUND; ++k) {
 #ifdef WIDE
             const u32 at = base + 4 * ((lane * 4 + (warp + k) * 128) % WORDS);
             float v[4];

@@ -7,7 +7,9 @@
 #define B_BYTES (256 * 16 * 2)
 #define LEAD 128
 #define STRIDE 256
-#define PER_ROUND 8
+#ifndef PER_ROUND
+#error "-D PER_ROUND: wgmma of a round"
+#endif
 
 __device__ __forceinline__ u64 descriptor(u32 at)
 {
