@@ -14,6 +14,7 @@ from rich.table import Table
 from gpusim.calibrate import Calibration, SeriesErrors, calibrate, constants_of
 from gpusim.engine import Mode
 from gpusim.errors import InputError, UnknownNameError
+from gpusim.extras import install_command
 from gpusim.implementations import implementations
 from gpusim.measured import find_measured
 from gpusim.report import json_text, write_whole
@@ -142,7 +143,7 @@ def run_calibration(
 ) -> FinishedCalibration:
     """Calibrates a GPU on measured files, given as paths or names of shipped ones. Raises InputError."""
     if find_spec("scipy") is None:
-        raise InputError("calibrate", ["a fit needs scipy, which is not installed; pip install 'gpusim[fit]'"])
+        raise InputError("calibrate", [f"a fit needs scipy, which is not installed; {install_command('fit')}"])
     if out.suffix not in (".yaml", ".yml"):
         raise InputError("-o", [f"got {out}; a GPU file ends in .yaml"])
     if implementation is not None and implementation not in implementations():

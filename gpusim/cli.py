@@ -449,6 +449,8 @@ def replay(
     from gpusim.report.replay import replay_html
     from gpusim.scenario import load_scenario
 
+    if out.is_dir():
+        raise InputError("-o", [f"got {out}, which is a folder; name a file, as in {out / 'replay.html'}"])
     overrides = _overrides(set_)
     loaded = [load_scenario(name, gpus=gpu or (), overrides=overrides) for name in scenario or GALLERY]
     built = build_replay(loaded, SEED if seed is None else seed)

@@ -2,6 +2,7 @@
 
 import os
 import platform
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -20,9 +21,11 @@ from gpusim.report import axis_of, manifest_json, next_run_dir, results_csv, res
 from gpusim.report.html import Provenance, report_html
 from gpusim.report.notebook import Picture, latency_picture, points_html
 from gpusim.report.plots import latency_png, traffic_png
-from gpusim.report.tables import errors_table, human_time, place_text, points_table, refusal_lines
+from gpusim.report.tables import errors_table, place_text, points_table, refusal_lines
+from gpusim.report.wording import duration
 from gpusim.results import PointResult
 from gpusim.scenario import Scenario
+from gpusim.specs import GpuSpec
 from gpusim.sweep import Finished, run_sweep
 from gpusim.traces import Traced, TraceRequest, Untraced, trace_points
 from gpusim.workloads import compulsory_bytes
@@ -168,7 +171,7 @@ class Run:
                     case Traced():
                         write_files(folder, self.scenario.name, item.files)
                         files += item.files
-                        left_out += [f"{next(iter(item.files))}: left out: {line}" for line in item.left_out]
+                        left_out += [f"{next(iter(item.files))}: {line}" for line in item.remarks]
                     case Untraced():
                         left_out.append(f"point {item.number}: not traced: {item.reason}")
         except KeyboardInterrupt:
@@ -183,7 +186,23 @@ class Run:
             measured=self.overlay.matched,
             drawn=self.overlay.drawn,
             provenance=Provenance(version("gpusim"), command, self._texts()),
+            notes=self._notes(),
         )
+
+    def _notes(self) -> dict[str, str]:
+        """A warning where different GPUs of this run share a name, by which the report tells GPUs apart."""
+        specs: list[GpuSpec] = []
+        for spec in {id(point.spec): point.spec for point in self.points}.values():
+            if spec not in specs:
+                specs.append(spec)
+        shared = [name for name, count in Counter(spec.name for spec in specs).items() if count > 1]
+        if not shared:
+            return {}
+        told = (
+            f"different GPUs are called {', '.join(shared)}; their points are mixed here, and numbers of the GPU are "
+            "those of the last. Give each file a name of its own."
+        )
+        return {"Same name": told}
 
     def _texts(self) -> dict[str, str]:
         """What was read: the scenario, and every GPU as it was simulated."""
@@ -258,10 +277,10 @@ def print_explanation(console: Console, title: str, found: Explanation) -> None:
 def latency_text(result: PointResult) -> str:
     """A simulated latency with the band that hardware is expected in, or that none is known."""
     assert result.latency_ms is not None
-    text = human_time(result.latency_ms)
+    text = duration(result.latency_ms)
     if result.latency_lo_ms is None or result.latency_hi_ms is None:
         return f"{text}, not validated"
-    low, high = (human_time(ms, scale_ms=result.latency_ms) for ms in (result.latency_lo_ms, result.latency_hi_ms))
+    low, high = (duration(ms, scale_ms=result.latency_ms) for ms in (result.latency_lo_ms, result.latency_hi_ms))
     return f"{text}, on hardware {low} to {high} in nine of ten measurements"
 
 

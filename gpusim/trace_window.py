@@ -112,7 +112,10 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """What was recorded, times in ps from the first event; tasks that take no time are not in it."""
+    """What was recorded, times in ps from the first event; tasks that take no time are not in it.
+
+    `idle_sms` are those of the window that ran no CTA at any time.
+    """
 
     window: Window
     end_ps: int
@@ -124,6 +127,7 @@ class Timeline:
     transfers: tuple[Transfer, ...]
     counters: Counters
     left_out: LeftOut
+    idle_sms: tuple[int, ...]
 
     def tracks(self, sm: int) -> list[str]:
         """Tracks of one SM, in order of their numbers."""
@@ -179,6 +183,7 @@ class WindowRecorder:
         self._transfers: list[Transfer] = []
         self._counters = Counters()
         self._left_out = LeftOut()
+        self._busy_sms: set[int | None] = set()
 
     def span(self, track: str, kernel: str, kind: Stall, start_ps: int, end_ps: int) -> None:
         """Counts one span, and keeps it where it is asked for."""
@@ -241,6 +246,7 @@ class WindowRecorder:
             transfers=tuple(self._transfers),
             counters=self._counters,
             left_out=self._left_out,
+            idle_sms=tuple(sm for sm in self._window.sms if sm not in self._busy_sms),
         )
 
     def _origin(self, start_ps: int) -> int:
@@ -276,6 +282,7 @@ class WindowRecorder:
         if current is None or (current.kernel, current.cta) != (kernel, cta):
             if current is not None:
                 self._close(track, min(current.end_ps, start_ps))
+            self._busy_sms.add(sm_of(track))
             begin_ps = min(self._free_ps.get(track, start_ps), start_ps)
             self._open[track] = current = _OpenCta(kernel, cta, begin_ps, end_ps)
         current.end_ps = max(current.end_ps, end_ps)

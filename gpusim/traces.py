@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 
 from gpusim.errors import InputError
+from gpusim.extras import install_command
 from gpusim.implementations import plan
 from gpusim.point import Point, run_point
 from gpusim.results import PointResult
@@ -67,7 +68,7 @@ def check_trace(request: TraceRequest, points: Sequence[Point]) -> None:
     """Raises InputError where a trace cannot be written, or is to show an SM that a GPU does not have."""
     problems = []
     if find_spec("perfetto") is None:
-        problems.append("--trace: needs the package perfetto, which is not installed; pip install 'gpusim[trace]'")
+        problems.append(f"--trace: needs the package perfetto, which is not installed; {install_command('trace')}")
     counts = {point.spec.name: point.spec.sm.count for point in points}
     for gpu, count in counts.items():
         beyond = [str(sm) for sm in request.sms or () if sm >= count]
@@ -79,11 +80,11 @@ def check_trace(request: TraceRequest, points: Sequence[Point]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """One traced point: its place in the run counted from 1, and its files by name."""
+    """One traced point: its place in the run counted from 1, its files by name, and what they do not show."""
 
     number: int
     files: dict[str, bytes]
-    left_out: tuple[str, ...]
+    remarks: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,8 @@ def trace_points(
                 f"trace{suffix}.pftrace": trace_bytes(timeline, result),
                 f"timeline{suffix}.png": timeline_png(timeline, result),
             }
-            yield Traced(place + 1, files, tuple(left_out_lines(timeline)))
+            idle = [] if request.sms is None else [f"SM {sm} ran no CTA (--trace-sms)" for sm in timeline.idle_sms]
+            yield Traced(place + 1, files, (*idle, *(f"left out: {line}" for line in left_out_lines(timeline))))
         on_done()
     for place in ok[MOST_POINTS:]:
         yield Untraced(place + 1, f"a run traces {MOST_POINTS} points at most; run this one alone")

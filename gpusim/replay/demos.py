@@ -49,13 +49,14 @@ def _drawable(scenarios: Sequence[Scenario]) -> list[tuple[Scenario, Point, Atte
     found = []
     problems: list[str] = []
     for scenario in scenarios:
-        for point in scenario.points:
-            try:
-                found.append((scenario, point, check_drawable(point, scenario.name)))
-            except InputError as error:
-                problems.extend(f"{error.where}: {problem}" for problem in error.problems)
+        try:
+            drawable = check_drawable(scenario.points, scenario.name)
+        except InputError as error:
+            problems.extend(f"{error.where}: {problem}" for problem in error.problems)
+        else:
+            found += [(scenario, point, workload) for point, workload in drawable]
     if problems:
-        raise ScenarioError("replay", list(dict.fromkeys(problems)))
+        raise ScenarioError("replay", problems)
     return found
 
 

@@ -18,6 +18,7 @@ from gpusim.report.answers import Case, Measurement, answer, case_of, facts, ove
 from gpusim.report.page_data import BUSY, KERNEL_COLUMNS, POINT_COLUMNS, Words, gpu_record, panel_record
 from gpusim.report.panels import Panel, panels_of
 from gpusim.report.series import MeasuredPoint, axis_of, series_names
+from gpusim.report.wording import unbroken
 from gpusim.results import PointResult
 from gpusim.specs import GpuSpec
 from gpusim.trace import Stall
@@ -88,11 +89,11 @@ def report_html(
     return _template().render(
         title=title,
         subtitle=_subtitle(cases),
-        headline=headline or (overall_answer(cases) if cases else "No point has finished."),
-        answer=answer(cases[0]) if cases else "",
+        headline=unbroken(headline or (overall_answer(cases) if cases else "No point has finished.")),
+        answer=unbroken(answer(cases[0])) if cases else "",
         is_several=len(cases) > 1,
         says_answer=len(cases) > 1 or headline is not None,
-        facts=facts(cases[0]) if cases else (),
+        facts=[(question, unbroken(text)) for question, text in facts(cases[0])] if cases else (),
         has_panels=bool(cases),
         command=repeat_command(provenance.command),
         origins=_origins(provenance, gpus, measured, notes or {}),

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from gpusim.report.answers import Case, error_of, facts, trust_of
 from gpusim.report.answers import answer as answer_of
 from gpusim.report.panels import PanelSeries
+from gpusim.report.wording import unbroken
 from gpusim.results import KernelResult, PointResult
 from gpusim.specs import GpuSpec
 from gpusim.trace import Stall
@@ -65,8 +66,8 @@ def panel_record(case: Case, words: Words, loose: Sequence[tuple[int, float, flo
         "subject": case.subject,
         "has_naive": case.has_naive,
         "place": case.place,
-        "answer": answer_of(case),
-        "facts": facts(case),
+        "answer": unbroken(answer_of(case)),
+        "facts": [(question, unbroken(text)) for question, text in facts(case)],
         "roofs": _roofs(case),
         "series": [_series_record(case, series, varied, words) for series in panel.series],
         "measured": [

@@ -10,8 +10,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpusim.report.series import axis_of
+from gpusim.report.wording import binary_size
 from gpusim.results import PointResult
-from gpusim.units import GIB, KIB, MIB
 from gpusim.workloads import AttentionWorkload, GemmWorkload, RowsWorkload, Workload
 
 _CUSTOM = "custom"
@@ -265,7 +265,7 @@ def _number(value: float | None) -> float:
 def _place_label(point: PointResult, axis: PanelAxis) -> str:
     if axis.is_line:
         value = getattr(point, axis.field)
-        return _size(value) if axis.field in _BYTES else "none" if value is None else f"{value:,}"
+        return binary_size(value) if axis.field in _BYTES else "none" if value is None else f"{value:,}"
     if point.kind is AttentionWorkload:
         return f"B {point.batch}, H {point.heads}, N {point.seqlen_k:,}, d {point.head_dim}"
     shape = [getattr(point, field) for field in _sizes(point.kind) if field != "batch"]
@@ -329,17 +329,9 @@ def _word(point: PointResult, field: str) -> str:
         case "gpu" | "dtype":
             return str(value)
         case _ if field in _BYTES:
-            return f"{field.removesuffix('_bytes')} {_size(value)}"
+            return f"{field.removesuffix('_bytes')} {binary_size(value)}"
         case _:
             return f"{field.replace('_', ' ')} {value:,}" if isinstance(value, int) else f"{field} {value}"
-
-
-def _size(size_bytes: int) -> str:
-    """A binary size with three significant digits."""
-    for unit, name in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
-        if size_bytes >= unit:
-            return f"{size_bytes / unit:,.3g} {name}"
-    return f"{size_bytes} B"
 
 
 def line_by_place(panel: Panel, points: Sequence[PointResult], series: PanelSeries) -> Mapping[int, PointResult]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import CounterDescriptor, Trace, TrackDescriptor, TrackEvent
 
-from gpusim.report.lanes import lanes_of
+from gpusim.report.transfer_rows import transfer_rows
 from gpusim.results import PointResult
 from gpusim.trace import Transfer
 from gpusim.trace_window import Bins, KernelTime, Timeline
@@ -63,8 +63,8 @@ def _write_sm(writer: "_Writer", timeline: Timeline, sm: int) -> None:
             slots[slot] = writer.track(f"CTA {slot}", process)
         uuid = writer.track(warpgroup[0], slots[slot]) if warpgroup else slots[slot]
         writer.slices(uuid, _slot(timeline, track))
-        for lane in lanes_of([transfer for transfer in timeline.transfers if transfer.track == track]):
-            writer.slices(writer.track("loads and stores", uuid), [_transfer(transfer) for transfer in lane])
+        for row in transfer_rows([transfer for transfer in timeline.transfers if transfer.track == track]):
+            writer.slices(writer.track("loads and stores", uuid), [_transfer(transfer) for transfer in row])
 
 
 def _launches(timeline: Timeline) -> list[_Slice]:

@@ -4,7 +4,6 @@ Times are in ms, in µs below 0.1 ms and in s from 10 s; sizes in KiB, MiB and G
 terminal is too narrow words are folded, then whole columns are left out, but no number is cut.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -16,12 +15,10 @@ from rich.table import Table
 from rich.text import Text
 
 from gpusim.report.series import Axis, axis_of, series_names
+from gpusim.report.wording import binary_size, duration, significant
 from gpusim.results import PointResult, Status
-from gpusim.units import GIB, KIB, MIB
 from gpusim.workloads import AttentionWorkload, ChaseWorkload, GemmWorkload
 
-_SECONDS_FROM_MS = 10_000.0
-_MICROSECONDS_BELOW_MS = 0.1
 _STATUS_TEXT: dict[Status, str] = {
     "ok": "ok",
     "refused": "refused",
@@ -123,24 +120,6 @@ def errors_table(rows: Sequence[SeriesError], *, width: int = 100) -> Group:
         parts.append(Text(f"{file}, {gpu}", style="dim", overflow="fold"))
         parts.append(_error_rows(widths, [found for _, found in group], show_header=False))
     return Group(*parts)
-
-
-def human_bytes(size_bytes: float) -> str:
-    """A size in the largest of B, KiB, MiB and GiB that leaves at least 1, to three significant digits."""
-    for unit_bytes, unit in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
-        if size_bytes >= unit_bytes:
-            return f"{_significant(size_bytes / unit_bytes)} {unit}"
-    return f"{size_bytes:.0f} B"
-
-
-def human_time(duration_ms: float, *, scale_ms: float | None = None) -> str:
-    """A duration in µs, ms or s, whichever suits `scale_ms` (by default the duration itself)."""
-    scale_ms = duration_ms if scale_ms is None else scale_ms
-    if scale_ms < _MICROSECONDS_BELOW_MS:
-        return f"{_significant(duration_ms * 1e3)} µs"
-    if scale_ms >= _SECONDS_FROM_MS:
-        return f"{_significant(duration_ms / 1e3)} s"
-    return f"{_significant(duration_ms)} ms"
 
 
 def _table(width: int) -> Table:
@@ -256,7 +235,7 @@ def _size(point: PointResult, axis: Axis) -> str:
         case "rows" | "cols":
             sides = [point.rows, point.cols]
         case "footprint_bytes" | "part_bytes":
-            return human_bytes(axis.value(point))
+            return binary_size(axis.value(point))
         case _:
             sides = [axis.value(point)]
     return "×".join(f"{side:,}" for side in sides)
@@ -268,7 +247,7 @@ def _status(status: Status) -> Text:
 
 
 def _time(duration_ms: float | None, scale_ms: float | None) -> str:
-    return _ABSENT if duration_ms is None else human_time(duration_ms, scale_ms=scale_ms)
+    return _ABSENT if duration_ms is None else duration(duration_ms, scale_ms=scale_ms)
 
 
 def _error(latency_ms: float | None, measured_ms: float | None) -> str:
@@ -280,18 +259,8 @@ def _error(latency_ms: float | None, measured_ms: float | None) -> str:
 def _hbm(point: PointResult) -> str:
     if point.hbm_read_bytes is None or point.hbm_write_bytes is None:
         return _ABSENT
-    return human_bytes(point.hbm_read_bytes + point.hbm_write_bytes)
+    return binary_size(point.hbm_read_bytes + point.hbm_write_bytes)
 
 
 def _plain(value: float) -> str:
-    return f"{value:.1e}" if 0 < value < _LEAST_PLAIN else _significant(value)
-
-
-def _significant(value: float) -> str:
-    """Three significant digits, or all of the integer part where that is longer."""
-    if value == 0 or not math.isfinite(value):
-        return f"{value:g}"
-    digits = 2 - math.floor(math.log10(abs(value)))
-    rounded = round(value, digits)
-    decimals = max(0, 2 - math.floor(math.log10(abs(rounded))))
-    return f"{value:,.{decimals}f}"
+    return f"{value:.1e}" if 0 < value < _LEAST_PLAIN else significant(value)

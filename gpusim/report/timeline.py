@@ -15,8 +15,8 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from gpusim.report import chart
-from gpusim.report.lanes import lanes_of
 from gpusim.report.states import LOAD_COLOUR, QUIET_COLOUR, STATES, STORE_COLOUR
+from gpusim.report.transfer_rows import transfer_rows
 from gpusim.report.wording import duration
 from gpusim.results import PointResult
 from gpusim.trace import Transfer, Work
@@ -84,7 +84,7 @@ def timeline_figure(timeline: Timeline, result: PointResult) -> Figure:
         axes.text(
             0.5,
             0.5,
-            "no CTA was recorded whole in this window",
+            f"SM {sm} ran no CTA" if sm in timeline.idle_sms else "no CTA was recorded whole in this window",
             ha="center",
             va="center",
             color=chart.MUTED,
@@ -206,10 +206,10 @@ def _draw_close_up(
     slot = cta.track.partition(".warpgroup")[0]
     moved = [t for t in timeline.transfers if t.track.partition(".warpgroup")[0] == slot and t.kernel == cta.kernel]
     for direction, tensor in dict.fromkeys((t.direction, t.tensor) for t in moved):
-        group = lanes_of([t for t in moved if (t.direction, t.tensor) == (direction, tensor)])
-        for place, lane in enumerate(group):
+        group = transfer_rows([t for t in moved if (t.direction, t.tensor) == (direction, tensor)])
+        for place, moves in enumerate(group):
             row = len(labels) + (place + 0.5) / len(group) - 0.5
-            for t in lane:
+            for t in moves:
                 colour = LOAD_COLOUR if direction == "read" else STORE_COLOUR
                 _bar(axes, row, t.asked_ps, t.end_ps, face=colour, edge=colour, height=0.7 / len(group))
         labels.append(f"{'load' if direction == 'read' else 'store'} {tensor}")

@@ -70,4 +70,4 @@ def test_without_scipy_it_says_what_to_install(command, monkeypatch: pytest.Monk
     """The extra `fit` brings it."""
     monkeypatch.setattr(calibrate_page, "find_spec", lambda name: None)
     done = command("calibrate", *ARGUMENTS, "-o", "mine.yaml")
-    assert (2, True) == (done.code, "pip install 'gpusim[fit]'" in done.err)
+    assert (2, True) == (done.code, "pip install -e '.[fit]'" in done.err)

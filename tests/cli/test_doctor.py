@@ -1,15 +1,25 @@
 """`gpusim doctor`: what is there, what is not, and how to get it."""
 
+import re
 import sys
 import time
+import tomllib
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 
-from gpusim.doctor import Finding, ask_in_a_process, diagnose, is_base_broken
+from gpusim.doctor import EXTRAS, Finding, ask_in_a_process, base_packages, diagnose, is_base_broken
+
+PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 ABSENT = {"problem": "no NVIDIA driver (libnvidia-ml.so.1 is not there)", "is_absent": True}
 H200 = {"driver": "580.95.05", "cuda": "13.0", "gpus": ["NVIDIA H200"]}
+
+
+def names(requirements: list[str]) -> set[str]:
+    """Packages without their versions."""
+    return {re.split("[=<>~!;]", requirement)[0].strip() for requirement in requirements}
 
 
 def part(name: str, driver: dict[str, object]) -> Finding:
@@ -85,3 +95,15 @@ def test_only_a_missing_base_package_breaks_the_install(state, is_broken) -> Non
     """NumPy is needed by every command, CuPy is not."""
     findings = [Finding("numpy", state, "", "everything"), Finding("gpu", "missing", "", "measuring")]
     assert is_broken is is_base_broken(findings)
+
+
+def test_base_packages_are_those_that_pyproject_names() -> None:
+    """From the metadata of the install, without those of extras."""
+    assert names(PROJECT["dependencies"]) == set(base_packages())
+
+
+@pytest.mark.parametrize("extra", [extra for extra in EXTRAS if extra.name in PROJECT["optional-dependencies"]])
+def test_an_extra_is_looked_up_package_by_package(extra) -> None:
+    """All that `pip install -e '.[EXTRA]'` brings, so that none can be missing where doctor says ok."""
+    looked_up = {name for alternatives in extra.packages for name in alternatives.split("|")}
+    assert set() == names(PROJECT["optional-dependencies"][extra.name]) - looked_up

@@ -24,8 +24,12 @@ def test_a_scenario_that_is_too_large_is_refused_with_every_reason(command) -> N
     """Exit code 2; the A100 sweep has registers, 128 heads and up to 16,384 rows."""
     done = command("replay", "seqlen_sweep_a100", "-o", "page.html")
     assert (2, "") == (done.code, done.out)
-    assert any("register file" in problem and "use canvas" in problem for problem in done.problems)
-    assert any("seqlen: got 16384; a replay draws at most 32" in problem for problem in done.problems)
+    registers, heads, rows, head_dim = done.problems  # one line a reason, not one a point
+    assert "a100_sxm4_40gb has a register file" in registers
+    assert "use canvas" in registers
+    assert "batch × heads: got 128; a replay draws at most 1," in heads
+    assert "seqlen: got 128 to 16384; a replay draws at most 32, so lower it" in rows
+    assert "head_dim: got 64; a replay draws at most 8," in head_dim
     assert not Path("page.html").exists()
 
 
@@ -35,3 +39,10 @@ def test_fields_of_the_gpu_can_be_set(command) -> None:
     assert 0 == command("replay", "canvas_bytes", *room, "-o", "page.html").code
     page = Path("page.html").read_text(encoding="utf-8")
     assert '"title":"Flash, tiles of 8","subtitle":"256 B' in page
+
+
+def test_a_folder_is_no_page(command, tmp_path: Path) -> None:
+    """The folder is named, and a file asked for."""
+    (tmp_path / "pages").mkdir()
+    done = command("replay", "canvas_bytes", "-o", "pages")
+    assert (2, ["-o: got pages, which is a folder; name a file, as in pages/replay.html"]) == (done.code, done.problems)

@@ -239,3 +239,14 @@ def test_attention_takes_workload_fields_too(command) -> None:
     done = command("run", "--gpu", "a100_sxm4_40gb", "--schedule", "pytorch_naive", *options, "--json")
     (point,) = done.document["points"]
     assert (True, 128, 64, 1, 1) == tuple(point[key] for key in ("causal", "seqlen_q", "head_dim", "batch", "heads"))
+
+
+def test_different_gpus_of_one_name_are_told_on_the_page(command, tmp_path: Path) -> None:
+    """A file that changes canvas but keeps its name; the same GPU named twice is no such case."""
+    source = "sources: {sm.smem_bytes: {kind: assumed, source: this test}}"
+    (tmp_path / "mine.yaml").write_text(f"base: canvas\nname: canvas\nsm: {{smem_bytes: 416}}\n{source}\n")
+    point = ("run", "--schedule", "flash2", "--seqlen", "8", "--head-dim", "4", "--tile-q", "4", "--tile-kv", "4")
+    told = "different GPUs are called canvas"
+    for folder, second, is_told in (("both", "mine.yaml", True), ("twice", "canvas", False)):
+        command(*point, "--gpu", "canvas", "--gpu", second, "--workers", "1", "--quiet", "--out", folder)
+        assert is_told is (told in (tmp_path / folder / "report.html").read_text(encoding="utf-8"))

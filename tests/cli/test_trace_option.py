@@ -71,6 +71,15 @@ def test_what_is_left_out_is_said_on_standard_error(command, tmp_path: Path) -> 
     assert "SM 3" in processes(tmp_path / "here" / "trace.pftrace")
 
 
+def test_an_sm_that_ran_nothing_is_named(command) -> None:
+    """Two CTAs of 128 rows on an A100 reach SM 0 and 1, whatever stretch of time is shown."""
+    sms = ("--trace", "--trace-sms", "1,99")
+    assert "trace.pftrace: SM 99 ran no CTA (--trace-sms)" == command(*A100, *sms, "--out", "a").err.splitlines()[0]
+    late = command(*A100, *sms, "--trace-window-us", "9e6:1e7", "--out", "b").err
+    assert "SM 99 ran no CTA" in late
+    assert "SM 1 ran no CTA" not in late
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -105,7 +114,7 @@ def test_without_the_extra_it_says_what_to_install(command, monkeypatch: pytest.
     done = command(*CANVAS, "--trace")
     assert 2 == done.code
     (problem,) = done.problems
-    assert "pip install 'gpusim[trace]'" in problem
+    assert "pip install -e '.[trace]'" in problem
 
 
 def test_no_more_than_16_points_are_traced(command, tmp_path: Path) -> None:

@@ -29,12 +29,13 @@ def names(folder: str, pattern: str) -> set[str]:
 
 
 def test_it_carries_its_data(wheel: Path) -> None:
-    """Configs, scenarios, tables with their notices, spellings, implementations, the typing marker and the licence."""
+    """Configs, scenarios, tables with notices, spellings, implementations, pages, the typing marker and the licence."""
     held = set(zipfile.ZipFile(wheel).namelist())
     data = {f"gpusim/_data/configs/{name}" for name in names("configs", "*.yaml")}
     data |= {f"gpusim/_data/scenarios/{name}" for name in names("scenarios", "*.yaml")}
     data |= {f"gpusim/_data/measured/{name}" for name in names("validation/measured", "*.csv")}
     data |= {f"gpusim/implementations/{name}" for name in names("gpusim/implementations", "*.yaml")}
+    data |= {f"gpusim/report/page/{name}" for name in names("gpusim/report/page", "*")}
     data |= {"gpusim/_data/measured/NOTICE", "gpusim/_data/measured/SOURCES.md", "gpusim/_data/trust.csv"}
     data |= {"gpusim/measured/aliases.yaml", "gpusim/py.typed"}
     assert set() == data - held
@@ -52,6 +53,9 @@ def test_it_runs_a_shipped_scenario_by_name_elsewhere(wheel: Path, tmp_path: Pat
     where = [sys.executable, "-c", "import gpusim, gpusim.datafiles as d; print(gpusim.__file__, d.configs_dir())"]
     found = subprocess.run(where, cwd=elsewhere, env=environment, capture_output=True, text=True, check=True)
     assert all(path.startswith(str(site)) for path in found.stdout.split())
+    asked = [sys.executable, "-c", "from gpusim.extras import install_command; print(install_command('fast'))"]
+    said = subprocess.run(asked, cwd=elsewhere, env=environment, capture_output=True, text=True, check=True)
+    assert "pip install 'gpusim[fast]'" == said.stdout.strip()  # there is no checkout to install from
     run = [sys.executable, str(site / "bin" / "gpusim"), "run", "canvas_bytes", "--workers", "1", "--out", "out"]
     done = subprocess.run(run, cwd=elsewhere, env=environment, capture_output=True, text=True)
     assert 0 == done.returncode, done.stderr

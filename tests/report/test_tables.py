@@ -6,7 +6,8 @@ from collections.abc import Callable
 import pytest
 from rich.console import Console, RenderableType
 
-from gpusim.report.tables import SeriesError, errors_table, human_bytes, human_time, points_table, refusal_lines
+from gpusim.report.tables import SeriesError, errors_table, points_table, refusal_lines
+from gpusim.report.wording import binary_size, duration, unbroken
 from gpusim.results import PointResult
 
 PointMaker = Callable[..., PointResult]
@@ -41,14 +42,21 @@ def test_sizes_are_binary_with_three_digits() -> None:
     mib = 1 << 20
     sizes = (0, 768, 1023, 1024, 2.25 * mib, 33 * mib, 516 * mib, 1023 * mib, 2056 * mib)
     expected = ["0 B", "768 B", "1023 B", "1.00 KiB", "2.25 MiB", "33.0 MiB", "516 MiB", "1,023 MiB", "2.01 GiB"]
-    assert [human_bytes(size) for size in sizes] == expected
+    assert [binary_size(size) for size in sizes] == expected
 
 
 def test_times_choose_their_unit() -> None:
     """Microseconds below 0.1 ms, seconds from 10 s, or the unit of the number they are compared with."""
-    times = [human_time(duration_ms) for duration_ms in (0.02345, 0.0999, 0.1, 9.996, 167.19, 2682.35, 10_000.0)]
+    times = [duration(duration_ms) for duration_ms in (0.02345, 0.0999, 0.1, 9.996, 167.19, 2682.35, 10_000.0)]
     assert times == ["23.4 µs", "99.9 µs", "0.100 ms", "10.0 ms", "167 ms", "2,682 ms", "10.0 s"]
-    assert human_time(0.12, scale_ms=0.09) == "120 µs"
+    assert duration(0.12, scale_ms=0.09) == "120 µs"
+
+
+def test_on_a_page_no_line_ends_between_a_number_and_its_unit() -> None:
+    """Words after a number stay apart from it."""
+    assert "−19.7\xa0% of 2 points, 1.20\xa0ms, 40\xa0µs, 3\xa0s, 2\xa0GB" == unbroken(
+        "−19.7 % of 2 points, 1.20 ms, 40 µs, 3 s, 2 GB"
+    )
 
 
 def test_a_row_compares_simulated_and_measured(make_point: PointMaker) -> None:

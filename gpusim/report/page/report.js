@@ -14,7 +14,7 @@ const sig = (value, digits = 3) => {
   if (size >= 1000) return int(value).replace('-', '−');
   return rounded.toFixed(Math.min(12, Math.max(0, digits - 1 - Math.floor(Math.log10(size))))).replace('-', '−');
 };
-const pct = (share, signed = true) => (share < 0 ? '−' : signed ? '+' : '') + Math.abs(share * 100).toFixed(1) + ' %';
+const pct = (share, signed = true) => (share < 0 ? '−' : signed ? '+' : '') + Math.abs(share * 100).toFixed(1) + '\u00a0%';
 const duration = ms => ms >= 1e4 ? `${sig(ms / 1e3)} s` : ms < 0.1 ? `${sig(ms * 1e3)} µs` : `${sig(ms)} ms`;
 const flops = tera => tera >= 0.1 ? `${sig(tera)} TFLOP/s` : tera >= 1e-4 ? `${sig(tera * 1e3)} GFLOP/s` : `${sig(tera * 1e6)} MFLOP/s`;
 const SIZES = [[1e12, 'TB'], [1e9, 'GB'], [1e6, 'MB'], [1e3, 'kB'], [0, 'B']];
