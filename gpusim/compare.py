@@ -5,7 +5,6 @@ times one constant for every series, fitted to that series (its median ratio): w
 holds no latency but the memory of a training step is checked by its list of buffers, without simulation.
 """
 
-import re
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -368,13 +367,7 @@ def _compared(row: MeasuredRow, spec: GpuSpec, result: PointResult, suspects: Su
     trust, too_much = verdict(row), suspects.get((row.file, row.line))
     reason = f"above the ceiling: {too_much}" if too_much else trust.reason
     counts = trust.counts and not too_much
-    return ComparedRow(row, result, counts, reason, too_much, is_gpu_fitted=_is_fitted_to(spec, row.file))
-
-
-def _is_fitted_to(spec: GpuSpec, file: str) -> bool:
-    """Whether the source of a fitted number of this GPU names the file, as calibrate writes them."""
-    name = re.compile(rf"(?<![\w.-]){re.escape(Path(file).name)}(?![\w-])")
-    return any(source.kind == "fitted" and name.search(source.source) for source in spec.sources.values())
+    return ComparedRow(row, result, counts, reason, too_much, is_gpu_fitted=spec.is_fitted_to(row.file))
 
 
 def _training_memory(row: MeasuredRow, point: Point) -> PointResult | None:

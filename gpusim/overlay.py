@@ -3,6 +3,7 @@
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from gpusim.implementations import implementations
 from gpusim.measured import MeasuredRow, find_measured, read_measured
@@ -60,7 +61,7 @@ def overlay(points: Sequence[Point], results: Sequence[PointResult], measured: S
             }
             matched = {number: latency_ms for number, (_, latency_ms) in of_row.items()}
             measured_ms |= matched
-            role = implementations()[members[0].request.name].role_of(file)
+            role = _role(members[0], file)
             of_points.extend(
                 Measurement(number, latency_ms, file, role, row.source) for number, (row, latency_ms) in of_row.items()
             )
@@ -114,8 +115,13 @@ def _series_error(
         bias_pct=100 * statistics.fmean(errors),
         max_ape_pct=100 * max(abs(error) for error in errors),
         roofline_mape_pct=100 * statistics.fmean(abs(roofline) for _, roofline in pairs),
-        role=implementations()[name].role_of(file),
+        role=_role(example, file),
     )
+
+
+def _role(point: Point, file: str) -> Literal["fitted", "held_out"]:
+    """Whether the rows of a file were held out of the fits of a point's implementation and GPU."""
+    return "fitted" if point.spec.is_fitted_to(file) else implementations()[point.request.name].role_of(file)
 
 
 def _case(workload: Workload) -> str:

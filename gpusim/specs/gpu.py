@@ -1,5 +1,7 @@
 """A whole GPU as frozen values: SMs, memory, launch costs, power, and where every number comes from."""
 
+import re
+from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, Field, model_validator
@@ -128,6 +130,11 @@ class GpuSpec(BaseModel):
                 "lock it at that or below, or raise the boost clock with --set sm.clock_hz",
             )
         return self.model_copy(update={"sm": self.sm.model_copy(update={"clock_hz": clock_mhz * 1e6})})
+
+    def is_fitted_to(self, file: str | Path) -> bool:
+        """Whether the source of a fitted number names this measured file, as calibrate writes them."""
+        name = re.compile(rf"(?<![\w.-]){re.escape(Path(file).name)}(?![\w-])")
+        return any(source.kind == "fitted" and name.search(source.source) for source in self.sources.values())
 
     @property
     def smem_bandwidth_bytes_per_s(self) -> float:
