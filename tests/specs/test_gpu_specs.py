@@ -8,7 +8,7 @@ from pydantic import BaseModel, ValidationError
 from gpusim.datafiles import configs_dir, measured_dir, scenarios_dir
 from gpusim.errors import ConfigError, UnsupportedError
 from gpusim.gpu_page import WIDTH, gpu_text, gpus_table
-from gpusim.specs import GpuSpec, apply_overrides, gpu_names, load_gpu
+from gpusim.specs import GpuSpec, Source, apply_overrides, gpu_names, load_gpu
 
 
 def test_a100_dense_fp16_peak_is_the_datasheet_s() -> None:
@@ -151,3 +151,34 @@ def test_every_model_of_the_spec_is_strict() -> None:
         assert all([config["frozen"], config["strict"], config["extra"] == "forbid", not config["allow_inf_nan"]])
         pending += [field.annotation for field in kind.model_fields.values()]
     assert {"L2Spec", "RegisterFile", "PowerSpec", "Source"} <= {model.__name__ for model in visited}
+
+
+@pytest.mark.parametrize(
+    ("file", "is_fitted"),
+    [("stream.csv", True), ("other/stream.csv", True), ("my_stream.csv", False), ("s.csv", False)],
+)
+def test_a_gpu_was_fitted_to_the_files_its_fitted_numbers_name(file: str, is_fitted: bool) -> None:
+    """Whole file names, wherever the file lies; a number that was measured names no fit."""
+    spec = load_gpu("a100_sxm4_40gb")
+    sources = {
+        "memory.hbm.mix_loss": Source(kind="fitted", source="to stream.csv"),
+        "sm.count": Source(kind="measured", source="s.csv"),
+    }
+    assert is_fitted == spec.model_copy(update={"sources": sources}).is_fitted_to(file)
+
+
+def test_a_lock_above_the_boost_clock_is_refused() -> None:
+    """A lock only caps; both clocks are named, and what would raise the other."""
+    h100 = load_gpu("h100_sxm5_80gb")
+    assert 1.98e9 == h100.at_clock(1980).sm.clock_hz
+    with pytest.raises(UnsupportedError) as caught:
+        h100.at_clock(1981)
+    assert "sm_clock_mhz = 1981 but the boost clock of h100_sxm5_80gb is 1980 MHz" == caught.value.reason
+    assert "sm.clock_hz" in caught.value.fix
+
+
+def test_a_power_limit_that_nothing_follows_is_refused() -> None:
+    """The A100's file states no energies; the H100's does."""
+    with pytest.raises(ConfigError, match="changes nothing on a100_sxm4_80gb, whose file states no power.energy"):
+        apply_overrides(load_gpu("a100_sxm4_80gb"), {"power.limit_w": "200"})
+    assert 350 == apply_overrides(load_gpu("h100_sxm5_80gb"), {"power.limit_w": "350"}).power.limit_w
