@@ -179,6 +179,6 @@ def test_a_lock_above_the_boost_clock_is_refused() -> None:
 
 def test_a_power_limit_that_nothing_follows_is_refused() -> None:
     """The A100's file states no energies; the H100's does."""
-    with pytest.raises(ConfigError, match="changes nothing on a100_sxm4_80gb, whose file states no power.energy"):
+    with pytest.raises(ConfigError, match=r"changes nothing on a100_sxm4_80gb, whose file states no power\.energy"):
         apply_overrides(load_gpu("a100_sxm4_80gb"), {"power.limit_w": "200"})
     assert 350 == apply_overrides(load_gpu("h100_sxm5_80gb"), {"power.limit_w": "350"}).power.limit_w
