@@ -229,9 +229,8 @@ class _KernelOnMachine:
         self._start_ps = run.env.now
         self._work = kernel_work(kernel)
         self._clock_hz = spec.sm.clock_hz
-        self._budget = power_budget(spec, kernel.compute_dtype)
-        if not self._work.flops or not self._work.exps:
-            self._budget = None  # energies are those of matrix and softmax work together
+        is_mixed = self._work.flops > 0 and self._work.exps > 0  # energies are those of both works together
+        self._budget = power_budget(spec, kernel.compute_dtype) if is_mixed else None
         is_limited = self._budget is not None and run.is_in_a_loop
         if self._work.flops and kernel.compute_dtype is not DType.FP32 and run.is_in_a_loop and not is_limited:
             self._clock_hz = min(self._clock_hz, spec.sm.tensor_clock_hz)

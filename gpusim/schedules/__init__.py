@@ -20,7 +20,7 @@ from gpusim.schedules import (
     row_softmax,
     stream,
 )
-from gpusim.schedules.choices import MASK_PASSES, FlashChoices, NaiveChoices, WarpgroupChoices
+from gpusim.schedules.choices import MASK_PASSES, FlashChoices, KvOuterChoices, NaiveChoices, WarpgroupChoices
 from gpusim.schedules.kernel_choices import (
     CacheReadChoices,
     ChaseChoices,
@@ -40,7 +40,7 @@ from gpusim.workloads import (
     Workload,
 )
 
-AttentionChoices = FlashChoices | WarpgroupChoices | NaiveChoices
+AttentionChoices = FlashChoices | KvOuterChoices | WarpgroupChoices | NaiveChoices
 KernelChoices = GemmChoices | RowSoftmaxChoices | ElementwiseChoices | StreamChoices | ChaseChoices | CacheReadChoices
 Choices = AttentionChoices | KernelChoices
 
@@ -73,7 +73,7 @@ SCHEDULES: dict[str, Schedule] = {
             "K/V blocks outside, Q tiles inside; O, m and ℓ re-read and re-written",
             "Dao et al., arXiv 2205.14135, algorithm 1",
             AttentionWorkload,
-            FlashChoices,
+            KvOuterChoices,
             flash1.build,
         ),
         Schedule(
@@ -154,6 +154,7 @@ __all__ = [
     "FlashChoices",
     "GemmChoices",
     "KernelChoices",
+    "KvOuterChoices",
     "NaiveChoices",
     "RowSoftmaxChoices",
     "Schedule",

@@ -42,6 +42,13 @@ class FlashChoices(BaseModel):
     tensor_path: TensorPath | None = None
 
 
+class KvOuterChoices(FlashChoices):
+    """Choices of the FA-1 order: one CTA a head, so work items have one order and the hardware's queue."""
+
+    order: Literal["ascending"] = "ascending"
+    scheduler: Literal["hardware"] = "hardware"
+
+
 class WarpgroupChoices(FlashChoices):
     """Choices of a warp-specialised FlashAttention: one producer warpgroup and several consumers of 64 rows each.
 

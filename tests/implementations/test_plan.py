@@ -453,6 +453,8 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
         ({"name": "flash2", "tile_q": "64"}, "tile_q: got '64', expected a whole number"),
         ({"name": "flash2", "tile_qq": 4}, "tile_qq: unknown key; did you mean tile_q"),
         ({"name": "flash2", "partials": "fp64"}, "partials: got 'fp64', expected one of output, fp32"),
+        ({"name": "flash1", "order": "longest_first"}, "order: got 'longest_first', expected one of ascending"),
+        ({"name": "flash1", "scheduler": "static"}, "scheduler: got 'static', expected one of hardware"),
         ({"name": "flash2", "accumulator_bytes": 2}, "accumulator_bytes: the machine states it; leave it out"),
     ],
 )
