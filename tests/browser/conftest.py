@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 Scheme = Literal["light", "dark"]
 OpenPage = Callable[..., "Page"]
+Expect = Callable[..., Any]
 
 DESKTOP, PHONE = (1400, 1000), (390, 844)  # CSS pixels
 _FLAGS = (
@@ -37,6 +38,14 @@ def browser() -> Iterator[Browser]:
         running = driver.chromium.launch(executable_path=chromium, args=_FLAGS.split())
         yield running
         running.close()
+
+
+@pytest.fixture(scope="session")
+def expect(browser: Browser) -> Expect:
+    """Playwright's assertions, which wait: what a page does in a task of its own is not there when a click returns."""
+    from playwright.sync_api import expect
+
+    return expect
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from browser import audit
-from browser.conftest import DESKTOP, PHONE, OpenPage
+from browser.conftest import DESKTOP, PHONE, Expect, OpenPage
 
 from gpusim.replay import GALLERY, build_replay
 from gpusim.report.replay import Replay, replay_html
@@ -156,17 +156,15 @@ def test_the_timeline_has_a_mark_for_each_event(open_page: OpenPage, path: Path,
     assert replay.lanes[1].events.index(timed[4]) + 1 == step(page)
 
 
-def test_the_keyboard_does_everything(open_page: OpenPage, path: Path, replay: Replay) -> None:
+def test_the_keyboard_does_everything(open_page: OpenPage, path: Path, replay: Replay, expect: Expect) -> None:
     """Arrows step, Home and End jump, digits choose a demo, Space plays and pauses; the address follows."""
-    from playwright.sync_api import expect
-
     page = open_page(path, fragment="#demo=flash2-4&step=0")
     for key, expected in (("ArrowRight", 1), ("ArrowRight", 2), ("ArrowLeft", 1), ("Home", 0), ("ArrowLeft", 0)):
         page.keyboard.press(key)
         assert expected == step(page)
     page.keyboard.press("5")
-    assert page.url.endswith(f"#demo={replay.demos[4].id}&step=0")
-    assert page.locator("#demos input").nth(4).is_checked()
+    expect(page).to_have_url(re.compile(f"#demo={replay.demos[4].id}&step=0$"))
+    expect(page.locator("#demos input").nth(4)).to_be_checked()
     page.keyboard.press("Space")
     assert "Pause" == page.locator("#play").get_attribute("aria-label")
     expect(page.locator("#scrub")).not_to_have_value("0")
@@ -174,10 +172,8 @@ def test_the_keyboard_does_everything(open_page: OpenPage, path: Path, replay: R
     assert "Play" == page.locator("#play").get_attribute("aria-label")
 
 
-def test_play_stops_at_the_end_and_starts_over(open_page: OpenPage, path: Path) -> None:
+def test_play_stops_at_the_end_and_starts_over(open_page: OpenPage, path: Path, expect: Expect) -> None:
     """At 4× the last step ends the playback; playing again begins at the start."""
-    from playwright.sync_api import expect
-
     page = open_page(path, fragment="#demo=flash2-8&step=6")
     page.locator("#speed").select_option("4")
     page.locator("#play").click()
@@ -196,12 +192,12 @@ def test_the_scrubber_goes_anywhere_and_speaks(open_page: OpenPage, path: Path) 
     assert spoken == f"step 9 of 32: {page.locator('#say').inner_text()}"
 
 
-def test_a_phone_chooses_demos_from_a_list(open_page: OpenPage, path: Path) -> None:
+def test_a_phone_chooses_demos_from_a_list(open_page: OpenPage, path: Path, expect: Expect) -> None:
     """At 390 px the tabs give way to a select, and controls are at least 44 px high."""
     page = open_page(path, size=PHONE)
     assert not page.locator("#demos").is_visible()
     page.locator("#pick").select_option("6")
-    assert "#demo=flash2-8" in page.url
+    expect(page).to_have_url(re.compile("#demo=flash2-8"))
     for name in ("#pick", "#prev", "#play", "#next", "#theme"):
         assert 44 <= page.locator(name).bounding_box()["height"]
 

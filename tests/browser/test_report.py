@@ -141,6 +141,17 @@ def report(write, open_page):
     return open_page(write(points, measured(points)))
 
 
+def unfold(page):
+    """Opens every details element in sight and waits until each has drawn its table, which it does after the click."""
+    for summary in page.locator("summary").all():
+        if summary.is_visible():
+            summary.click()
+    page.wait_for_function(
+        """() => { const open = [...document.querySelectorAll('details[open]')];
+                   return open.length && open.every(one => one.querySelector('td')); }"""
+    )
+
+
 PAGES = {
     "one sweep": lambda: (points := sweep(), measured(points)),
     "two GPUs": lambda: (points := [*sweep(), *sweep("h100_sxm5_80gb")], measured(points)),
@@ -156,9 +167,7 @@ PAGES = {
 def test_everyone_can_read_it(write, open_page, name, size, scheme):
     """No text on text, contrast of 4.5 or more, nothing past the edge, no serious finding of axe-core."""
     page = open_page(write(*PAGES[name]()), size=size, scheme=scheme)
-    for summary in page.locator("summary").all():
-        if summary.is_visible():
-            summary.click()
+    unfold(page)
     assert [] == audit.overlaps(page)
     assert [] == audit.low_contrasts(page)
     assert [] == audit.past_the_edge(page)
@@ -225,24 +234,24 @@ def test_buttons_move_the_pin_and_keep_the_focus(report):
     assert report.locator("#spoken").inner_text().startswith("N = 512: ")
 
 
-def test_pointing_reads_and_clicking_pins(report):
+def test_pointing_reads_and_clicking_pins(report, expect):
     """Hovering shows a place until the pointer leaves; a click stays."""
     chart = report.locator("#latency")
     chart.scroll_into_view_if_needed()
     box = chart.bounding_box()
     report.mouse.move(box["x"] + 70, box["y"] + 200)
-    assert "N = 512" == report.locator("#read .at b").inner_text()
+    expect(report.locator("#read .at b")).to_have_text("N = 512")
     report.mouse.move(box["x"] + 70, box["y"] - 60)
-    assert "N = 2,048" == report.locator("#read .at b").inner_text()
+    expect(report.locator("#read .at b")).to_have_text("N = 2,048")
     report.mouse.click(box["x"] + 70, box["y"] + 200)
     report.mouse.move(box["x"] + 70, box["y"] - 60)
-    assert "N = 512" == report.locator("#read .at b").inner_text()
+    expect(report.locator("#read .at b")).to_have_text("N = 512")
 
 
-def test_a_table_behind_each_chart_can_be_saved_as_csv(report):
+def test_a_table_behind_each_chart_can_be_saved_as_csv(report, expect):
     """The CSV of the points has a row a point and plain numbers."""
     report.get_by_text("All points as a table").click()
-    assert 12 == report.locator('[data-table="points"] tbody tr').count()
+    expect(report.locator('[data-table="points"] tbody tr')).to_have_count(12)
     with report.expect_download() as saved:
         report.locator('[data-table="points"]').get_by_role("button", name="Save as CSV").click()
     rows = list(csv.DictReader(io.StringIO(saved.value.path().read_text(encoding="utf-8"))))
@@ -252,7 +261,7 @@ def test_a_table_behind_each_chart_can_be_saved_as_csv(report):
     for summary in report.locator("details[data-table] summary").all():
         if summary.is_visible() and "All points" not in summary.inner_text():
             summary.click()
-    report.wait_for_function("document.querySelectorAll('details[data-table] tbody').length === 6")
+    expect(report.locator("details[data-table] tbody")).to_have_count(6)
 
 
 def test_a_cell_that_a_spreadsheet_would_run_is_escaped(write, open_page):
@@ -322,9 +331,7 @@ def test_names_that_are_markup_are_text(write, open_page):
     points.append(point("flash2", 512, gpu=HOSTILE, status="error", reason=HOSTILE, fix=HOSTILE))
     found = [Measurement(0, 1.0, HOSTILE, HOSTILE)]
     page = open_page(write(points, found, title=HOSTILE, gpus={}))
-    for summary in page.locator("summary").all():
-        if summary.is_visible():
-            summary.click()
+    unfold(page)
     assert 2 == page.locator("script").count()
     assert HOSTILE in page.locator("header").inner_text()
     assert HOSTILE in page.locator("#not-run").inner_text()
@@ -346,7 +353,7 @@ def test_no_other_script_may_run(write, browser):
     page.close()
 
 
-def test_five_thousand_points_answer_at_once(write, open_page):
+def test_five_thousand_points_answer_at_once(write, open_page, expect):
     """A step of the pin redraws charts and read-out in well under a second."""
     points = [point(name, 64 * number, 1.0) for name in ("flash1", "flash2") for number in range(1, 2501)]
     page = open_page(write(points))
@@ -355,4 +362,4 @@ def test_five_thousand_points_answer_at_once(write, open_page):
     assert "N = 160,000" == page.locator("#read .at b").inner_text()
     assert 2 == page.locator("#latency .line").count()
     page.get_by_text("All points as a table").click()
-    page.wait_for_function("document.querySelectorAll('[data-table=points] tbody tr').length === 1000")
+    expect(page.locator("[data-table=points] tbody tr")).to_have_count(1000)
