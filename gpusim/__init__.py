@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     )
     from gpusim.implementations import Plan, ScheduleRequest, implementations, parse_request, plan
     from gpusim.point import Point, run_point
+    from gpusim.report.shown import ShownResult
     from gpusim.results import KernelResult, PointResult
     from gpusim.runs import Run, run_scenario
     from gpusim.scenario import Scenario, load_scenario
@@ -86,6 +87,7 @@ __all__ = [
     "Scenario",
     "ScenarioError",
     "ScheduleRequest",
+    "ShownResult",
     "Simulation",
     "Span",
     "Stall",
@@ -125,6 +127,7 @@ _PACKAGES = (
     "schedules",
     "engine",
     "implementations",
+    "report.shown",
     "point",
     "scenario",
     "runs",

@@ -395,7 +395,7 @@ def calibrate(
 def fit(
     gpu: Annotated[list[str], typer.Option("--gpu", help="GPU name or YAML file; repeatable.")],
     head_dim: Annotated[int, typer.Option(min=1, help="Head dimension.")],
-    schedule: Annotated[Literal["flash1", "flash2"], typer.Option(help="Schedule.")] = "flash2",
+    schedule: Annotated[str, typer.Option(help="Implementation of attention in one kernel, e.g. flash3.")] = "flash2",
     dtype: Annotated[Literal["fp16", "bf16", "fp32"], typer.Option(help="Number format.")] = "fp16",
     tile_q: Annotated[Optional[list[int]], typer.Option(min=1, help="Rows of a Q tile; repeatable.")] = None,  # noqa: UP045 - typer
     tile_kv: Annotated[Optional[list[int]], typer.Option(min=1, help="Rows of a K/V tile; repeatable.")] = None,  # noqa: UP045 - typer

@@ -123,8 +123,9 @@ class FinishedComparison:
         )
 
     def _specs(self) -> dict[str, GpuSpec]:
-        presets = dict.fromkeys(item.row.gpu for item in self.comparison.compared)
-        return {spec.name: spec for preset in presets if (spec := self.spec_of(preset)) is not None}
+        presets = {item.result.machine: item.row.gpu for item in self.comparison.compared}
+        specs = {name: self.spec_of(preset) for name, preset in presets.items()}
+        return {name: spec for name, spec in specs.items() if spec is not None}
 
     def _manifest(self, command: Sequence[str]) -> str:
         return manifest(

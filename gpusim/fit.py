@@ -1,22 +1,28 @@
-"""Which tiles fit a GPU, and what they cost in shared memory and registers; nothing is simulated.
+"""Which tiles of an implementation fit a GPU, and what they cost in shared memory and registers; nothing is simulated.
 
-Whether a tile fits does not depend on sequence length, batch or heads.
+Whether a tile fits does not depend on sequence length, batch or heads. What is no size, such as the registers that a
+released kernel sets, comes from the implementation's table for the GPU and head dim, as in a run. Leaves out schedules
+of several kernels, each of which has tiles of its own.
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gpusim.analytic import occupancy, registers_per_thread
 from gpusim.dtypes import DType
-from gpusim.errors import DoesNotFitError
-from gpusim.schedules import SCHEDULES, FlashChoices
+from gpusim.errors import DoesNotFitError, ScenarioError, UnknownNameError
+from gpusim.implementations import ScheduleRequest, implementations, names_that_compute, parse_request
+from gpusim.implementations.choosing import over_table, validated
+from gpusim.schedules import SCHEDULES, FlashChoices, Schedule, WarpgroupChoices
+from gpusim.schedules.choices import WARPGROUP_ROWS
 from gpusim.specs import GpuSpec
 from gpusim.workloads import AttentionWorkload
 
-DEFAULT_TILES = (16, 32, 64, 128, 256)
-DEFAULT_WARPS = (4, 8)
-DEFAULT_STAGES = (1, 2)
+_TILES = (16, 32, 64, 128, 256)
+_USUAL: Mapping[str, Sequence[int]] = {"tile_q": _TILES, "tile_kv": _TILES, "stages": (1, 2), "warps": (4, 8)}
+_USUAL_WARPGROUPS = (1, 2, 3)
+_LONG = 16384  # tables may have other tiles for short sequences
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,40 +46,81 @@ class TileFit:
         return self.reason is None
 
 
+def implementations_that_fit() -> list[str]:
+    """Implementations of attention in one kernel, whose tiles are a choice."""
+    known = implementations()
+    return [
+        name
+        for name in names_that_compute(AttentionWorkload)
+        if issubclass(SCHEDULES[known[name].schedule].choices, FlashChoices)
+    ]
+
+
 def fit_tiles(
     spec: GpuSpec,
-    schedule: str,
+    implementation: str,
     *,
     head_dim: int,
     dtype: DType = DType.FP16,
-    tiles_q: Sequence[int] = DEFAULT_TILES,
-    tiles_kv: Sequence[int] = DEFAULT_TILES,
-    stages: Sequence[int] = DEFAULT_STAGES,
-    warps: Sequence[int] = DEFAULT_WARPS,
+    tiles_q: Sequence[int] = (),
+    tiles_kv: Sequence[int] = (),
+    stages: Sequence[int] = (),
+    warps: Sequence[int] = (),
 ) -> list[TileFit]:
-    """Every combination of the given choices, in order. A GPU without registers keeps accumulators in shared memory."""
+    """Every combination of the given sizes, in order; of what is left empty, the usual sizes and the released one.
+
+    Raises UnknownNameError, ScenarioError for sizes that the schedule does not take, and UnsupportedError where the GPU
+    lacks its matrix instructions.
+    """
+    request = _request(implementation)
+    schedule, shape = request.schedule, {"head_dim": head_dim, "dtype": dtype}
+    table = _table(request, spec, _workload(shape, _LONG, _LONG))
+    stated = {"tile_q": tiles_q, "tile_kv": tiles_kv, "stages": stages, "warps": warps}
+    sizes = _usual_sizes(schedule, spec, table) | {name: given for name, given in stated.items() if given}
+    combinations = [dict(zip(sizes, values, strict=True)) for values in itertools.product(*sizes.values())]
+    return [_fit(spec, schedule, over_table(table, combination), shape) for combination in combinations]
+
+
+def _request(written: str) -> ScheduleRequest:
+    name, known = written.partition("@")[0], implementations_that_fit()
+    if name not in implementations():
+        raise UnknownNameError("schedule", name, known)
+    if name not in known:
+        problem = f"{name} is not attention in one kernel, which fit is about; choose one of: {', '.join(known)}"
+        raise ScenarioError("schedule", [problem])
+    return parse_request(written, "command line")
+
+
+def _table(request: ScheduleRequest, spec: GpuSpec, workload: AttentionWorkload) -> dict[str, object]:
+    """What the machine and the released kernel state; no table is meant for a GPU without a register file."""
+    machine: dict[str, object] = {"accumulator_bytes": spec.sm.accumulator_bytes}
     if spec.sm.register_file is None:
-        stages, warps = (1,), (1,)
-    combinations = itertools.product(tiles_q, tiles_kv, stages, warps)
-    return [_fit(spec, schedule, head_dim, dtype, *combination) for combination in combinations]
+        return machine | {"accumulators": "smem"}
+    return machine | implementations()[request.name].choices(spec, workload, version=request.version)
 
 
-def _fit(
-    spec: GpuSpec, schedule: str, head_dim: int, dtype: DType, tile_q: int, tile_kv: int, stages: int, warps: int
-) -> TileFit:
-    accumulators = "smem" if spec.sm.register_file is None else "registers"
-    choices = FlashChoices(
-        tile_q=tile_q,
-        tile_kv=tile_kv,
-        stages=stages,
-        warps=warps,
-        accumulators=accumulators,
-        accumulator_bytes=spec.sm.accumulator_bytes,
-    )
-    workload = AttentionWorkload.model_validate(
-        {"batch": 1, "heads": 1, "seqlen_q": tile_q, "seqlen_k": 2 * tile_kv, "head_dim": head_dim, "dtype": dtype}
-    )
-    (kernel,) = SCHEDULES[schedule].build(workload, choices, {}).kernels
+def _usual_sizes(schedule: Schedule, spec: GpuSpec, table: Mapping[str, object]) -> dict[str, Sequence[int]]:
+    """Sizes that are tried where none is given: warps of warpgroups follow from the tile."""
+    sizes = dict(_USUAL)
+    if spec.sm.register_file is None:
+        sizes |= {"stages": (1,), "warps": (1,)}
+    if schedule.choices is WarpgroupChoices:
+        sizes["tile_q"] = [WARPGROUP_ROWS * number for number in _USUAL_WARPGROUPS]
+        del sizes["warps"]
+    released = {name: value for name, value in table.items() if isinstance(value, int)}
+    return {name: sorted({*usual, released.get(name, usual[0])}) for name, usual in sizes.items()}
+
+
+def _workload(shape: Mapping[str, object], seqlen_q: int, seqlen_k: int) -> AttentionWorkload:
+    lengths = {"seqlen_q": seqlen_q, "seqlen_k": seqlen_k}
+    return AttentionWorkload.model_validate({"batch": 1, "heads": 1} | lengths | dict(shape))
+
+
+def _fit(spec: GpuSpec, schedule: Schedule, values: Mapping[str, object], shape: Mapping[str, object]) -> TileFit:
+    choices = validated(schedule, values)
+    assert isinstance(choices, FlashChoices)  # as those of every implementation that fits
+    workload = _workload(shape, choices.tile_q, 2 * choices.tile_kv)
+    (kernel,) = schedule.build(workload, choices, {}).kernels
     ctas, limited_by, reason = 0, "", None
     try:
         found = occupancy(kernel, spec)
@@ -81,11 +128,11 @@ def _fit(
     except DoesNotFitError as error:
         reason = f"{error.reason}; {error.fix}"
     return TileFit(
-        tile_q,
-        tile_kv,
-        stages,
-        warps,
-        accumulators,
+        choices.tile_q,
+        choices.tile_kv,
+        choices.stages,
+        choices.warps,
+        choices.accumulators,
         kernel.smem_bytes,
         max(registers_per_thread(kernel, spec.sm), kernel.accumulator_registers_per_thread)
         if spec.sm.register_file is not None

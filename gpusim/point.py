@@ -16,7 +16,8 @@ from gpusim.bands import band_of
 from gpusim.engine import KernelRun, Mode, Simulation, estimated_steps, run_mode, simulate
 from gpusim.errors import DoesNotFitError, OutOfMemoryError, PointError, UnsupportedError
 from gpusim.implementations import Plan, ScheduleRequest, plan, stacks
-from gpusim.results import KernelResult, PointResult
+from gpusim.report.shown import ShownResult
+from gpusim.results import KernelResult
 from gpusim.specs import GpuSpec
 from gpusim.taskgraph import Kernel
 from gpusim.trace import Recorder, Stall
@@ -44,7 +45,7 @@ class Point:
 
 def run_point(
     point: Point, *, mode: Mode = "auto", force: bool = False, recorder: Recorder | None = None
-) -> PointResult:
+) -> ShownResult:
     """Simulates a point. A refusal becomes a result with its status, reason and fix; nothing is raised for it.
 
     Without `force`, a point that would walk more than SIZE_GUARD_STEPS loop steps is refused.
@@ -115,7 +116,7 @@ def _with_host(point: Point) -> Conditions:
     return conditions.model_copy(update={name: ms for name, ms in times.items() if getattr(conditions, name) is None})
 
 
-def answer(point: Point, **fields: object) -> PointResult:
+def answer(point: Point, **fields: object) -> ShownResult:
     """A result with the point's inputs and the given fields."""
     workload, conditions = point.workload, point.conditions
     inputs = {
@@ -128,9 +129,10 @@ def answer(point: Point, **fields: object) -> PointResult:
         "timing": conditions.timing,
         "cache": conditions.cache,
         "stack": conditions.stack,
+        "overrides": point.spec.overrides,
         "flops": workload.flops,
     }
-    return PointResult.model_validate(workload.model_dump() | inputs | fields)
+    return ShownResult.model_validate(workload.model_dump() | inputs | fields)
 
 
 def _plan_fields(planned: Plan) -> dict[str, object]:

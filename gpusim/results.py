@@ -1,14 +1,11 @@
 """One frozen result a point: what was asked, the answer, and why. JSON and rows are made from it."""
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
 from gpusim.trace import Stall
 from gpusim.workloads import WORKLOADS, CacheReadWorkload, Workload
-
-if TYPE_CHECKING:
-    from gpusim.report.notebook import Picture
 
 Status = Literal["ok", "refused", "out_of_memory", "unsupported", "error"]
 
@@ -52,7 +49,7 @@ class PointResult(BaseModel):
     Latencies in ms, traffic and memory in bytes. `tflops` counts FLOPs by the convention of the published benchmarks,
     `executed_flops` what the schedule really does; `ceiling_ms` is the time of the former at the dense peak.
     `operand_gb_per_s` is each kernel's inputs once and outputs once over the latency, in 10⁹ bytes/s;
-    `latency_per_hop_ns` is a pointer chase's.
+    `latency_per_hop_ns` is a pointer chase's. `overrides` is what was set over the GPU's file, as --set takes it.
     `l2_read_bytes` and `l2_write_bytes` are what the SMs ask of L2 (of HBM where there is no L2). `latency_lo_ms` and
     `latency_hi_ms` are the error band of this GPU and implementation from validation; `validated` is False where there
     is none. `sustained_clock_mhz` and `power_w` are those of the longest kernel. `stalls` are shares of all CTA slots'
@@ -97,6 +94,7 @@ class PointResult(BaseModel):
     timing: str
     cache: str
     stack: str | None
+    overrides: str | None = None
     status: Status
     reason: str | None = None
     fix: str | None = None
@@ -153,6 +151,11 @@ class PointResult(BaseModel):
         return max(WORKLOADS, key=lambda kind: sum(getattr(self, name) is not None for name in kind.model_fields))
 
     @property
+    def machine(self) -> str:
+        """The GPU by name, with what was set over its file: two machines are never called the same for that."""
+        return self.gpu if self.overrides is None else f"{self.gpu} with {self.overrides}"
+
+    @property
     def size(self) -> int:
         """What a sweep of this kind of workload is drawn against."""
         value: int = getattr(self, self.kind.size_field)
@@ -184,14 +187,3 @@ class PointResult(BaseModel):
         """The point as one JSON object, with `pass` spelled as users write it."""
         values = self.model_dump(mode="json")
         return {("pass" if name == "pass_" else name): value for name, value in values.items()}
-
-    def plot(self) -> "Picture":
-        """A picture of where its time goes, kernel by kernel; a notebook shows it."""
-        from gpusim.report.notebook import time_picture
-
-        return time_picture(self)
-
-    def _repr_html_(self) -> str:
-        from gpusim.report.notebook import point_html
-
-        return point_html(self)

@@ -21,6 +21,7 @@ from gpusim.report import axis_of, manifest_json, next_run_dir, results_csv, res
 from gpusim.report.html import Provenance, report_html
 from gpusim.report.notebook import Picture, latency_picture, points_html
 from gpusim.report.plots import latency_png, traffic_png
+from gpusim.report.shown import ShownResult
 from gpusim.report.tables import errors_table, place_text, points_table, refusal_lines
 from gpusim.report.wording import duration
 from gpusim.results import PointResult
@@ -113,7 +114,7 @@ class Run:
     was_interrupted: bool
 
     @property
-    def results(self) -> tuple[PointResult, ...]:
+    def results(self) -> tuple[ShownResult, ...]:
         """The results alone."""
         return tuple(item.result for item in self.finished)
 
@@ -182,20 +183,24 @@ class Run:
         return report_html(
             self.scenario.name,
             self.results,
-            gpus={point.spec.name: point.spec for point in self.points},
+            gpus=dict(self._machines()),
             measured=self.overlay.matched,
             drawn=self.overlay.drawn,
             provenance=Provenance(version("gpusim"), command, self._texts()),
             notes=self._notes(),
         )
 
+    def _machines(self) -> list[tuple[str, GpuSpec]]:
+        """The GPU of each point, under the name that the point gives it."""
+        return [(result.machine, point.spec) for result, point in zip(self.results, self.points, strict=True)]
+
     def _notes(self) -> dict[str, str]:
         """A warning where different GPUs of this run share a name, by which the report tells GPUs apart."""
-        specs: list[GpuSpec] = []
-        for spec in {id(point.spec): point.spec for point in self.points}.values():
-            if spec not in specs:
-                specs.append(spec)
-        shared = [name for name, count in Counter(spec.name for spec in specs).items() if count > 1]
+        machines: list[tuple[str, GpuSpec]] = []
+        for machine in self._machines():
+            if machine not in machines:
+                machines.append(machine)
+        shared = [name for name, count in Counter(name for name, _ in machines).items() if count > 1]
         if not shared:
             return {}
         told = (
@@ -206,7 +211,7 @@ class Run:
 
     def _texts(self) -> dict[str, str]:
         """What was read: the scenario, and every GPU as it was simulated."""
-        specs = {point.spec.name: point.spec.model_dump_json() for point in self.scenario.points}
+        specs = {name: spec.model_dump_json() for name, spec in dict(self._machines()).items()}
         return {"scenario": self.scenario.text, **specs}
 
     def _header(self) -> dict[str, object]:
@@ -239,7 +244,7 @@ class Run:
         names = series_names(self.results)
         for result, name, found in zip(self.results, names, self._explanations(), strict=True):
             if found is not None:
-                title = f"{name} on {result.gpu}, {place_text(result, axis)}: {latency_text(result)}"
+                title = f"{name} on {result.machine}, {place_text(result, axis)}: {latency_text(result)}"
                 print_explanation(console, title, found)
 
     def refusals(self) -> list[str]:
@@ -287,10 +292,10 @@ def latency_text(result: PointResult) -> str:
 def _band_lines(results: Sequence[PointResult]) -> Iterator[str]:
     """Error bands by implementation, version and GPU, and which points have none."""
     simulated = [result for result in results if result.status == "ok"]
-    bands = dict.fromkeys((_label(r), r.gpu, r.validated) for r in simulated if r.validated is not False)
+    bands = dict.fromkeys((_label(r), r.machine, r.validated) for r in simulated if r.validated is not False)
     for implementation, gpu, band in bands:
         yield f"Error band of {implementation} on {gpu}: ± {100 * band:.1f} % of nine in ten measurements."
-    without = list(dict.fromkeys(f"{_label(r)} on {r.gpu}" for r in simulated if r.validated is False))
+    without = list(dict.fromkeys(f"{_label(r)} on {r.machine}" for r in simulated if r.validated is False))
     if without:
         few = " (some points)" if bands else ""
         yield (

@@ -18,7 +18,7 @@ from gpusim.engine import Mode, estimated_steps
 from gpusim.errors import PointError
 from gpusim.implementations import plan
 from gpusim.point import Point, answer, run_point
-from gpusim.results import PointResult
+from gpusim.report.shown import ShownResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Finished:
     """The point with this number in the sweep: its result, how long it took in seconds, its loop steps."""
 
     number: int
-    result: PointResult
+    result: ShownResult
     wall_s: float
     steps: int
 
@@ -39,7 +39,7 @@ class Sweep:
     was_interrupted: bool
 
     @property
-    def results(self) -> tuple[PointResult, ...]:
+    def results(self) -> tuple[ShownResult, ...]:
         """The results alone."""
         return tuple(item.result for item in self.finished)
 
@@ -76,7 +76,7 @@ class _Task:
     mode: Mode
     force: bool
 
-    def __call__(self, number: int, point: Point) -> tuple[int, PointResult, float]:
+    def __call__(self, number: int, point: Point) -> tuple[int, ShownResult, float]:
         begin = time.perf_counter()
         try:
             result = run_point(point, mode=self.mode, force=self.force)
@@ -89,7 +89,7 @@ class _Task:
 
 def _run(
     points: Sequence[Point], order: Sequence[int], workers: int | None, task: _Task
-) -> Iterator[tuple[int, PointResult, float]]:
+) -> Iterator[tuple[int, ShownResult, float]]:
     processes = min(workers or os.cpu_count() or 1, len(points))
     if processes <= 1:
         yield from (task(number, points[number]) for number in order)

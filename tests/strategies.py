@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from gpusim.schedules import Choices, FlashChoices, NaiveChoices, WarpgroupChoices
+from gpusim.schedules import Choices, FlashChoices, KvOuterChoices, NaiveChoices, WarpgroupChoices
 from gpusim.schedules.choices import WARPGROUP_ROWS
 from gpusim.workloads import AttentionWorkload
 
@@ -47,7 +47,7 @@ def flash1(*, tile: int, stages: int) -> SearchStrategy[Named]:
     """FlashAttention 1, with tiles and stages up to those given."""
     tiles = st.integers(1, tile)
     choices = st.builds(
-        FlashChoices,
+        KvOuterChoices,
         tile_q=tiles,
         tile_kv=tiles,
         stages=st.integers(1, stages),
@@ -87,6 +87,7 @@ def flash3(*, tile: int, stages: int) -> SearchStrategy[Named]:
         order=ORDERS,
         scheduler=SCHEDULERS,
         cluster=st.integers(1, 2),
+        pack_gqa=st.booleans(),
     )
     return st.tuples(st.just("flash3"), choices)
 

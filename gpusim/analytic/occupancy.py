@@ -37,9 +37,14 @@ def registers_per_thread(kernel: Kernel, sm: SmSpec) -> int:
 def check_fits(kernel: Kernel, spec: GpuSpec) -> None:
     """Raises DoesNotFitError when one CTA exceeds the SM's shared memory, registers or threads.
 
-    UnsupportedError where the GPU lacks its matrix instructions.
+    UnsupportedError where the GPU lacks its matrix instructions, whatever its size.
     """
     sm = spec.sm
+    if kernel.tensor_path is not None and kernel.tensor_path not in sm.tensor_paths:
+        raise UnsupportedError(
+            f"{kernel.name} multiplies with {kernel.tensor_path} but {spec.name} has only {', '.join(sm.tensor_paths)}",
+            "use a GPU that has it, or a schedule without",
+        )
     if kernel.smem_bytes > sm.smem_per_cta_max_bytes:
         raise DoesNotFitError(_smem_reason(kernel, spec), _smem_knobs(kernel))
     threads = WARP_THREADS * kernel.warps
@@ -48,11 +53,6 @@ def check_fits(kernel: Kernel, spec: GpuSpec) -> None:
             f"{kernel.name} has {kernel.warps} warps = {threads} threads per CTA but {spec.name} allows "
             f"{sm.max_threads_per_cta}",
             "lower warps",
-        )
-    if kernel.tensor_path is not None and kernel.tensor_path not in sm.tensor_paths:
-        raise UnsupportedError(
-            f"{kernel.name} multiplies with {kernel.tensor_path} but {spec.name} has only {', '.join(sm.tensor_paths)}",
-            "use a GPU that has it, or a schedule without",
         )
     _check_registers(kernel, spec)
 

@@ -96,8 +96,11 @@ class Case:
 
     @property
     def gpu(self) -> str:
-        """The product's name where it is known."""
-        return self.panel.gpu if self.spec is None else self.spec.product
+        """The product's name where it is known, with what was set on it."""
+        if self.spec is None:
+            return self.panel.gpu
+        overrides = self.spec.overrides
+        return self.spec.product if overrides is None else f"{self.spec.product} with {overrides}"
 
 
 def case_of(panel: Panel, points: Sequence[PointResult], measured: Sequence[Measurement], spec: GpuSpec | None) -> Case:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
+from textwrap import wrap
 from typing import Literal
 
 from matplotlib import style
@@ -37,7 +38,8 @@ _STATUS_MARKS: dict[Status, tuple[str, str]] = {
     "error": (r"$\boxtimes$", "error"),
 }
 _LARGE_LEGEND_SERIES = 8
-_LETTERS_OF_A_HEADING = 110
+_LETTERS_OF_A_HEADING = 104
+_MOST_LETTERS_OF_A_LINE = 150
 # Columns and letters in points, the first that fits; small letters start at the third.
 _LEGEND_LAYOUTS = ((2, 12.0), (2, 10.0), (3, 8.5), (2, 8.5), (1, 8.5))
 _FIRST_SMALL_LAYOUT = 2
@@ -270,12 +272,16 @@ def png(draw: Callable[[], Figure]) -> bytes:
 
 
 def _write_heading(figure: Figure, title: str, setting: str) -> None:
-    """Two lines; the layout leaves room for a suptitle only, so its empty second line keeps the place of the text."""
+    """Two lines; the layout leaves room for a suptitle only, so its empty second line keeps the place of the text.
+
+    A long setting is written smaller, and a very long one on several lines.
+    """
     x, y = _PAD_INCHES / _SIZE_INCHES[0], 1 - _PAD_INCHES / _SIZE_INCHES[1]
     heading = figure.suptitle(f"{title}\n", x=x, ha="left", color=INK, fontsize=14, linespacing=1.5)
     heading.set_fontweight("bold")
-    size = 14 * min(1.0, _LETTERS_OF_A_HEADING / len(setting))
-    figure.text(x, y - _HEADING_LINE, setting, va="top", color=MUTED, fontsize=size)
+    lines = wrap(setting, _MOST_LETTERS_OF_A_LINE, break_long_words=False, break_on_hyphens=False)
+    size = 14 * min(1.0, _LETTERS_OF_A_HEADING / max(map(len, lines)))
+    figure.text(x, y - _HEADING_LINE, "\n".join(lines), va="top", color=MUTED, fontsize=size)
 
 
 def style_axes(axes: Axes) -> None:
@@ -319,12 +325,12 @@ def _setting(points: Sequence[PointResult], axis: Axis) -> str:
     dtype = [_listed(points, "dtype")] if "dtype" in kind else []
     fields = [field for field in kind if field not in ("dtype", axis.field)]
     shape = [f"{field.removesuffix('_bytes').replace('_', ' ')} {_range(points, field)}" for field in fields]
-    return " · ".join([_listed(points, "gpu"), *dtype, *shape])
+    return " · ".join([_machines(points), *dtype, *shape])
 
 
 def _attention_setting(points: Sequence[PointResult]) -> list[str]:
     parts = [
-        _listed(points, "gpu"),
+        _machines(points),
         f"{_listed(points, 'pass_')} {_listed(points, 'dtype')}",
         f"batch {_range(points, 'batch')}",
         f"heads {_range(points, 'heads')}",
@@ -336,6 +342,12 @@ def _attention_setting(points: Sequence[PointResult]) -> list[str]:
     if any(point.seqlen_q != point.seqlen_k for point in points):
         parts.append(f"query length {_range(points, 'seqlen_q')}")
     return parts
+
+
+def _machines(points: Sequence[PointResult]) -> str:
+    """The GPU with what was set on it; of several the names alone, since the lines say the rest."""
+    is_one = len({point.machine for point in points}) == 1
+    return points[0].machine if is_one else _listed(points, "gpu")
 
 
 def _listed(points: Sequence[PointResult], field: str) -> str:

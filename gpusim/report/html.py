@@ -63,9 +63,9 @@ def report_html(
 ) -> str:
     """The page of a run or a comparison.
 
-    `gpus` are the specs by name, `measured` belongs to points by number, and `drawn` adds measurements of places that
-    were not simulated, under names of `series_names`. `headline` replaces the sentence on top; `tables` follow the
-    charts, and `notes` (heading to text) the command line.
+    `gpus` are the specs by `machine` of the points, `measured` belongs to points by number, and `drawn` adds
+    measurements of places that were not simulated, under names of `series_names`. `headline` replaces the sentence on
+    top; `tables` follow the charts, and `notes` (heading to text) the command line.
     """
     panels = panels_of(points)
     cases = [case_of(panel, points, measured, gpus.get(panel.gpu)) for panel in panels]

@@ -60,6 +60,7 @@ _INPUTS: Mapping[str, Metric] = {
     "timing": Metric("name", POINT, "what the latency includes: graph, event, ncu or host"),
     "cache": Metric("name", POINT, "L2 before the call: cold (empty) or warm (after the same call)"),
     "stack": Metric("name", POINT, "software around the kernels"),
+    "overrides": Metric("text", POINT, "fields of the GPU set over its config, as --set takes them"),
 }
 
 _ANSWERS: Mapping[str, Metric] = {

@@ -58,7 +58,7 @@ def time_figure(point: PointResult) -> Figure:
     A point that was not simulated has no bars; its reason stands in the plot.
     """
     answer = point.status if point.latency_ms is None else f"latency {duration(point.latency_ms)}"
-    figure, axes = chart.plain_frame("Where the time goes", f"{point.gpu} · {point.implementation} · {answer}")
+    figure, axes = chart.plain_frame("Where the time goes", f"{point.machine} · {point.implementation} · {answer}")
     if not point.kernels:
         axes.set_axis_off()
         note = axes.text(0.0, 1.0, f"{point.reason}\nfix: {point.fix}", color=chart.INK, fontsize=13, wrap=True)
@@ -104,7 +104,7 @@ def points_html(points: Sequence[PointResult]) -> str:
 
 def point_html(point: PointResult) -> str:
     """What was asked and what came out, one fact a row."""
-    facts = [("GPU", point.gpu), ("implementation", point.implementation), ("size", f"{point.size:,}")]
+    facts = [("GPU", point.machine), ("implementation", point.implementation), ("size", f"{point.size:,}")]
     facts += [
         (name, value) for name, value in zip(_HEADINGS[2:], _answer(point), strict=True) if value not in ("", "–")
     ]

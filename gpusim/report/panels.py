@@ -17,7 +17,7 @@ from gpusim.workloads import AttentionWorkload, GemmWorkload, RowsWorkload, Work
 _CUSTOM = "custom"
 _MOST_PANELS_OF_SIZES = 12  # of one GPU and setting; beyond, every shape becomes a place of one panel
 _PASSES = {"fwd": "forward", "bwd": "backward", "fwd_bwd": "forward and backward"}
-_SHARED = ("gpu", "pass_", "dtype", "causal", "mask", "dropout", "window", "save_lse", "timing", "cache")
+_SHARED = ("machine", "pass_", "dtype", "causal", "mask", "dropout", "window", "save_lse", "timing", "cache")
 _ATTENTION_SIZES = ("head_dim", "head_dim_v", "sm_clock_mhz", "batch", "heads", "kv_heads", "seqlen_k", "seqlen_q")
 _ALWAYS_APART = ("head_dim", "sm_clock_mhz")
 _CHOICES = (
@@ -88,7 +88,10 @@ class PanelSeries:
 
 @dataclass(frozen=True)
 class Panel:
-    """Points that are drawn together. `setting` says what all share, `title` what tells this panel from others."""
+    """Points that are drawn together, on the GPU that they call `gpu`, with what was set on it.
+
+    `setting` says what all share, `title` what tells this panel from others.
+    """
 
     gpu: str
     kind: type[Workload]
@@ -209,7 +212,7 @@ def _panel(points: Sequence[PointResult], axis: PanelAxis, group: list[int], var
             numbers[place_of[_key(points[number], axis)]] = number
         series.append(PanelSeries(name, points[line[0]].schedule, points[line[0]].implementation, tuple(numbers)))
     return Panel(
-        gpu=first.gpu,
+        gpu=first.machine,
         kind=first.kind,
         axis=axis,
         title=", ".join(filter(None, (_word(first, field) for field in varied if _is_constant(points, group, field)))),
@@ -274,7 +277,7 @@ def _place_label(point: PointResult, axis: PanelAxis) -> str:
 
 
 def _title_fields() -> tuple[str, ...]:
-    return ("gpu", "kind", *_SHARED[1:], *_ATTENTION_SIZES)
+    return ("machine", "kind", *_SHARED[1:], *_ATTENTION_SIZES)
 
 
 def _shown(points: Sequence[PointResult], group: Sequence[int], field: str) -> object:
@@ -326,7 +329,7 @@ def _word(point: PointResult, field: str) -> str:
             return f"timed by {value}"
         case "cache":
             return f"{value} L2"
-        case "gpu" | "dtype":
+        case "machine" | "dtype":
             return str(value)
         case _ if field in _BYTES:
             return f"{field.removesuffix('_bytes')} {binary_size(value)}"

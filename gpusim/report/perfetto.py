@@ -119,7 +119,7 @@ def _about(timeline: Timeline, result: PointResult) -> _Slice:
     """What was run, its answer, and what the trace does not show."""
     counters = timeline.counters
     answer: dict[str, _Note] = {
-        "gpu": result.gpu,
+        "gpu": result.machine,
         "implementation": result.implementation,
         "size": result.size,
         "latency_ms": result.latency_ms or 0.0,

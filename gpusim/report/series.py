@@ -160,8 +160,8 @@ def _place(point: PointResult, axis: Axis) -> tuple[int, ...]:
 
 def _variants(points: Sequence[PointResult]) -> list[str]:
     axis = axis_of(points)
-    several_gpus = len({point.gpu for point in points}) > 1
-    variants = [point.gpu if several_gpus else "" for point in points]
+    several_gpus = len({point.machine for point in points}) > 1
+    variants = [point.machine if several_gpus else "" for point in points]
     for field, label in _VARIANT_FIELDS.items():
         if field != axis.field and _tells_apart(points, variants, field, axis):
             variants = [

@@ -111,7 +111,7 @@ _Panel = tuple[str, float, float]  # heading, and from when to when in ps
 
 
 def _setting(timeline: Timeline, result: PointResult, tracks: Sequence[str]) -> str:
-    parts = [result.gpu, result.implementation]
+    parts = [result.machine, result.implementation]
     if result.seqlen_q is not None:
         parts += [f"{result.pass_} {result.dtype}", f"N {result.seqlen_k:,}", f"head dim {result.head_dim}"]
     if result.latency_ms is not None:

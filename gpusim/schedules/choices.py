@@ -17,9 +17,7 @@ class FlashChoices(BaseModel):
     """Choices of a FlashAttention schedule.
 
     `tile_q` and `tile_kv` are rows of a Q and of a K/V tile; `stages` buffers a streamed tile has; `fold_scale`
-    multiplies 1/√d into Q once instead of into every score tile. `grain` loop steps of the real kernel stand behind one
-    step of the graph. `partials` is where the FA-1 order keeps O between K/V blocks: "output" re-reads and re-writes O
-    itself in its own format, "fp32" uses a wide scratch tensor. `accumulator_bytes` is the machine's accumulator size;
+    multiplies 1/√d into Q once instead of into every score tile. `accumulator_bytes` is the machine's accumulator size;
     `ctas_per_sm` pins the residency of a released kernel. `order` is that in which work items are taken: Q tiles
     ascending within a head, or the longest first where a mask makes them differ; `scheduler` is the hardware's queue or
     a persistent grid; `tensor_path` the matrix instructions, None the fastest of the GPU.
@@ -33,8 +31,6 @@ class FlashChoices(BaseModel):
     stages: PositiveWhole = 1
     accumulators: Literal["smem", "registers"] = "registers"
     fold_scale: bool = False
-    grain: PositiveWhole = 1
-    partials: Literal["output", "fp32"] = "output"
     accumulator_bytes: PositiveWhole = 4
     ctas_per_sm: PositiveWhole | None = None
     order: Literal["ascending", "longest_first"] = "ascending"
@@ -43,8 +39,14 @@ class FlashChoices(BaseModel):
 
 
 class KvOuterChoices(FlashChoices):
-    """Choices of the FA-1 order: one CTA a head, so work items have one order and the hardware's queue."""
+    """Choices of the FA-1 order: one CTA a head, so work items have one order and the hardware's queue.
 
+    `grain` loop steps of the real kernel stand behind one step of the graph. `partials` is where O is kept between K/V
+    blocks: "output" re-reads and re-writes O itself in its own format, "fp32" uses a wide scratch tensor.
+    """
+
+    grain: PositiveWhole = 1
+    partials: Literal["output", "fp32"] = "output"
     order: Literal["ascending"] = "ascending"
     scheduler: Literal["hardware"] = "hardware"
 
@@ -54,15 +56,15 @@ class WarpgroupChoices(FlashChoices):
 
     `cluster` CTAs side by side in Q share each K/V tile by multicast, where their number divides that of the Q tiles.
     `registers` and `producer_registers` a thread are those that the released kernel sets. `warps` follow from `tile_q`.
+    With `pack_gqa` the query heads that share K and V are rows of one Q tile.
     """
 
     tile_q: WarpgroupRows
-    grain: Literal[1] = 1
-    partials: Literal["output"] = "output"
     tensor_path: Literal["wgmma"] | None = None
     cluster: Literal[1, 2, 4, 8] = 1
     registers: PositiveWhole | None = None
     producer_registers: PositiveWhole = 24
+    pack_gqa: bool = False
 
     @property
     def consumers(self) -> int:

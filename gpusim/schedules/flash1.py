@@ -11,7 +11,7 @@ from typing import Literal
 
 from gpusim.dtypes import DType
 from gpusim.schedules.attention_tensors import keys, output, queries, row_values, softmax_scale, values
-from gpusim.schedules.choices import FlashChoices
+from gpusim.schedules.choices import KvOuterChoices
 from gpusim.schedules.masks import load_lengths
 from gpusim.taskgraph import (
     Buffer,
@@ -34,7 +34,7 @@ from gpusim.taskgraph.tensors import ceil_div
 from gpusim.workloads import AttentionWorkload
 
 
-def build(workload: AttentionWorkload, choices: FlashChoices, costs: Mapping[str, KernelCost]) -> TaskGraph:
+def build(workload: AttentionWorkload, choices: KvOuterChoices, costs: Mapping[str, KernelCost]) -> TaskGraph:
     """One forward kernel; `costs` may hold its constants under "forward"."""
     grain = min(choices.grain, ceil_div(workload.seqlen_q, choices.tile_q))
     rows, tile_kv = choices.tile_q * grain, choices.tile_kv

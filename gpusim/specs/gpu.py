@@ -15,6 +15,7 @@ from gpusim.strict_yaml import STRICT, NonNegativeNumber, PositiveNumber
 Architecture = Literal["volta", "turing", "ampere", "ada", "hopper", "canvas"]
 SourceKind = Literal["datasheet", "measured", "derived", "assumed", "fitted"]
 Text = Annotated[str, Field(min_length=1)]
+_SET_BY_USER = "set by the user to "
 
 
 class LaunchSpec(BaseModel):
@@ -72,6 +73,16 @@ class Source(BaseModel):
 
     kind: SourceKind
     source: Text
+
+    @classmethod
+    def set_by_user(cls, value: str) -> Self:
+        """The source of a number that a user set over that of the file, to `value` as written."""
+        return cls(kind="assumed", source=_SET_BY_USER + value)
+
+    @property
+    def set_value(self) -> str | None:
+        """What a user set the number to, as written; None where the number is the file's."""
+        return self.source.removeprefix(_SET_BY_USER) if self.source.startswith(_SET_BY_USER) else None
 
 
 class GpuSpec(BaseModel):
@@ -135,6 +146,12 @@ class GpuSpec(BaseModel):
         """Whether the source of a fitted number names this measured file, as calibrate writes them."""
         name = re.compile(rf"(?<![\w.-]){re.escape(Path(file).name)}(?![\w-])")
         return any(source.kind == "fitted" and name.search(source.source) for source in self.sources.values())
+
+    @property
+    def overrides(self) -> str | None:
+        """What was set over the file, as --set takes it: "power.limit_w=300 sm.clock_hz=1.5e9"; None if nothing was."""
+        values = {path: source.set_value for path, source in sorted(self.sources.items())}
+        return " ".join(f"{path}={value}" for path, value in values.items() if value is not None) or None
 
     @property
     def smem_bandwidth_bytes_per_s(self) -> float:

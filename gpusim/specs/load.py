@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from gpusim.datafiles import configs_dir
 from gpusim.errors import ConfigError, UnknownNameError
-from gpusim.specs.gpu import GpuSpec
+from gpusim.specs.gpu import GpuSpec, Source
 from gpusim.strict_yaml import (
     Problem,
     dotted,
@@ -73,7 +73,7 @@ def apply_overrides(spec: GpuSpec, overrides: Mapping[str, str]) -> GpuSpec:
     problems: list[str] = []
     for path, text in overrides.items():
         try:
-            problems += _override(values, path, load_strict(text, f"--set {path}={text}"))
+            problems += _override(values, path, text)
         except ConfigError as fault:
             problems += [f"{path}: {problem}" for problem in fault.problems]
     try:
@@ -219,8 +219,9 @@ def _numbers(value: object, location: tuple[str, ...]) -> Iterator[str]:
         yield dotted(location)
 
 
-def _override(values: dict[str, object], path: str, value: object) -> list[str]:
-    """Set one field in place; return what forbids it."""
+def _override(values: dict[str, object], path: str, text: str) -> list[str]:
+    """Set one field in place; return what forbids it. Raises ConfigError for what is no YAML."""
+    value = load_strict(text, f"--set {path}={text}")
     location = tuple(path.split("."))
     if location[0] == "sources" or expected_at(GpuSpec, location) is None:
         return [f"{path}: unknown field; {suggestion(GpuSpec, location)}"]
@@ -235,6 +236,5 @@ def _override(values: dict[str, object], path: str, value: object) -> list[str]:
     if isinstance(sources, dict):
         for key in [key for key in sources if key == path or key.startswith(f"{path}.")]:
             del sources[key]
-        if value is not None:
-            sources[path] = {"kind": "assumed", "source": f"set by the user to {value}"}
+        sources[path] = Source.set_by_user(text.strip()).model_dump()
     return []

@@ -12,6 +12,7 @@ workload: {batch: 1, heads: 1, seqlen: 8, head_dim: 4}
 schedule: {name: flash2, tile_q: 4, tile_kv: 4}
 """
 POINT = ("--gpu", "canvas", "--schedule", "flash2", "--seqlen", "8", "--head-dim", "4")
+FIT = ("fit", "--gpu", "canvas", "--head-dim", "64", "--schedule")
 
 
 def edited(old: str, new: str) -> str:
@@ -130,6 +131,10 @@ def test_1_5e9_is_a_number(command, tmp_path: Path) -> None:
         (["gpus", "canvas", "--check", "x.yaml"], ["leave the name"]),
         (["schedules", "nosuch"], ["schedule: 'nosuch' is not known", "flash2"]),
         (["fit", "--gpu", "nosuch", "--head-dim", "64"], ["gpu: 'nosuch' is not known"]),
+        ([*FIT, "nosuch"], ["schedule: 'nosuch' is not known", "flash3, triton"]),
+        ([*FIT, "pytorch_naive"], ["pytorch_naive is not attention in one kernel", "flash3, triton"]),
+        ([*FIT, "flash3@1999"], ["flash3 has no version '1999'", "2024-07, 2025"]),
+        ([*FIT, "flash3", "--tile-q", "100"], ["tile_q: got 100", "a multiple of 64"]),
     ],
 )
 def test_a_bad_option_is_one_problem_with_its_fix(

@@ -89,7 +89,8 @@ def fits(command, *tiles: str) -> dict:
     """The only tile of the answer, and the exit code."""
     done = command("fit", "--gpu", "canvas", "--head-dim", "4", "--json", *tiles)
     assert "" == done.err
-    assert {"gpusim", "tiles"} == set(done.document)
+    assert {"gpusim", "tiles", "unsupported"} == set(done.document)
+    assert [] == done.document["unsupported"]
     (tile,) = done.document["tiles"]
     return tile | {"code": done.code}
 
@@ -114,6 +115,33 @@ def test_a_table_where_nothing_fits_says_what_to_do(command) -> None:
     done = command("fit", "--gpu", "canvas", "--head-dim", "4")
     assert 3 == done.code
     assert "give smaller tiles with --tile-q and --tile-kv" in done.out
+
+
+def test_a_gpu_without_the_instructions_of_a_schedule_is_an_answer_beside_one_that_has_them(command) -> None:
+    """flash3 needs wgmma: an A100 has no tiles, an H100 has; alone the A100 ends in exit code 3."""
+    asked = ("fit", "--schedule", "flash3", "--head-dim", "128", "--tile-q", "128", "--tile-kv", "176")
+    done = command(*asked, "--gpu", "a100_sxm4_80gb", "--gpu", "h100_sxm5_80gb", "--json")
+    assert 0 == done.code
+    (without,) = done.document["unsupported"]
+    assert "a100_sxm4_80gb" == without["gpu"]
+    assert "wgmma" in without["reason"]
+    assert {("h100_sxm5_80gb", "flash3", 12)} == {(t["gpu"], t["schedule"], t["warps"]) for t in done.document["tiles"]}
+    alone = command(*asked, "--gpu", "a100_sxm4_80gb")
+    assert 3 == alone.code
+    assert (
+        "flash3 on a100_sxm4_80gb, head_dim 128, fp16: unsupported: flash3_forward multiplies with wgmma" in alone.out
+    )
+
+
+def test_a_fit_says_what_was_set_on_the_gpu(command) -> None:
+    """In the title and in every row."""
+    asked = ("fit", "--gpu", "canvas", "--head-dim", "4", "--tile-q", "4", "--tile-kv", "4")
+    smaller = ("--set", "sm.smem_per_cta_max_bytes=100")
+    assert "flash2 on canvas with sm.smem_per_cta_max_bytes=100," in " ".join(command(*asked, *smaller).out.split())
+    (tile,) = command(*asked, *smaller, "--json").document["tiles"]
+    assert (False, "sm.smem_per_cta_max_bytes=100") == (tile["fits"], tile["overrides"])
+    (tile,) = command(*asked, "--json").document["tiles"]
+    assert (True, None) == (tile["fits"], tile["overrides"])
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 160])

@@ -23,7 +23,7 @@ POINT_KEYS = """
     stalls mode sampled_error kernels"""
 ADDED_KEYS = {
     *("stack", "bound_by", "ceiling_ms", "roofline_ms", "operand_gb_per_s", "latency_per_hop_ns"),
-    *("order", "scheduler", "sustained_clock_mhz", "power_w"),
+    *("order", "scheduler", "sustained_clock_mhz", "power_w", "overrides"),
 }
 KERNEL_KEYS = """
     m n k rows cols elements loads stores threads_per_cta footprint_bytes part_bytes hops rounds tile_m tile_n tile_k"""
@@ -137,6 +137,20 @@ def test_a_field_of_the_gpu_can_be_set(command) -> None:
     )
     assert plain["latency_ms"] < slow["latency_ms"]
     assert plain["hbm_read_bytes"] == slow["hbm_read_bytes"]
+
+
+def test_what_was_set_stands_in_every_file_and_on_the_terminal(command, tmp_path: Path) -> None:
+    """In each row of the CSV, each point of the JSON, the report and the line on error bands; n/a where nothing was."""
+    done = command("run", "canvas_bytes", "--set", "sm.clock_hz=0.5e9", "--out", "set")
+    assert "naive on canvas with sm.clock_hz=0.5e9" in done.out
+    with (tmp_path / "set" / "results.csv").open() as file:
+        assert ["sm.clock_hz=0.5e9"] * 5 == [row["overrides"] for row in csv.DictReader(file)]
+    points = json.loads((tmp_path / "set" / "results.json").read_text())["points"]
+    assert ["sm.clock_hz=0.5e9"] * 5 == [point["overrides"] for point in points]
+    assert "gpusim canvas with sm.clock_hz=0.5e9 · forward" in (tmp_path / "set" / "report.html").read_text()
+    command(*CANVAS_POINT, "--out", "plain")
+    with (tmp_path / "plain" / "results.csv").open() as file:
+        assert ["n/a"] == [row["overrides"] for row in csv.DictReader(file)]
 
 
 def test_a_gpu_that_lacks_what_a_schedule_needs_is_an_answer(command) -> None:

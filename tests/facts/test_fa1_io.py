@@ -10,7 +10,7 @@ import itertools
 import pytest
 
 from gpusim.analytic import kernel_work
-from gpusim.schedules import SCHEDULES, FlashChoices
+from gpusim.schedules import SCHEDULES, KvOuterChoices
 from gpusim.taskgraph import Kernel
 from gpusim.workloads import AttentionWorkload
 
@@ -21,7 +21,7 @@ SIZES = [2**15, 2**16, 2**17]
 def flash1(tile_q: int, tile_kv: int, accumulators: str = "registers") -> Kernel:
     """The FA-1 order as one kernel, every number 2 bytes."""
     workload = AttentionWorkload(batch=1, heads=1, seqlen_q=N, seqlen_k=N, head_dim=D)
-    choices = FlashChoices(tile_q=tile_q, tile_kv=tile_kv, accumulators=accumulators, accumulator_bytes=2)
+    choices = KvOuterChoices(tile_q=tile_q, tile_kv=tile_kv, accumulators=accumulators, accumulator_bytes=2)
     (kernel,) = SCHEDULES["flash1"].build(workload, choices, {}).kernels
     return kernel
 

@@ -2,8 +2,9 @@
 
 import pytest
 
-from gpusim.analytic import check_fits
-from gpusim.errors import DoesNotFitError
+from gpusim.analytic import check_fits, registers_per_thread
+from gpusim.errors import DoesNotFitError, ScenarioError, UnknownNameError, UnsupportedError
+from gpusim.fit import fit_tiles, implementations_that_fit
 from gpusim.implementations import parse_request, plan
 from gpusim.point import Point, run_point
 from gpusim.results import PointResult
@@ -34,8 +35,9 @@ def canvas_point(tile: int) -> PointResult:
 @pytest.mark.parametrize("schedule", ["flash1", "flash2"])
 def test_the_textbook_tile_set_needs_4bd_plus_b2_plus_2b_numbers(schedule: str, tile: int, numbers: int) -> None:
     """Q, K, V, O tiles, the scores, m and ℓ in shared memory: 88, 40 and 208 numbers at d = 4."""
-    choices = FlashChoices(tile_q=tile, tile_kv=tile, warps=1, accumulators="smem", accumulator_bytes=2)
-    (kernel,) = SCHEDULES[schedule].build(attention(8, 4), choices, {}).kernels
+    found = SCHEDULES[schedule]
+    choices = found.choices(tile_q=tile, tile_kv=tile, warps=1, accumulators="smem", accumulator_bytes=2)
+    (kernel,) = found.build(attention(8, 4), choices, {}).kernels
     assert numbers == 4 * tile * 4 + tile**2 + 2 * tile
     assert numbers * 2 == kernel.smem_bytes
 
@@ -108,3 +110,66 @@ def test_more_threads_than_a_cta_may_have_are_refused() -> None:
     kernel = flash2(attention(256, 64), tile_q=128, tile_kv=128, warps=33)
     with pytest.raises(DoesNotFitError, match=r"1056 threads .* 1024"):
         check_fits(kernel, load_gpu("a100_sxm4_40gb"))
+
+
+@pytest.mark.parametrize(
+    ("head_dim", "tile_q", "tile_kv", "warps", "registers", "smem_bytes"),
+    [
+        (64, 192, 192, 16, 160, 122_880),  # (192 + 2·2·192)·64·2; three consumer warpgroups and a producer
+        (128, 128, 176, 12, 240, 212_992),  # (128 + 2·2·176)·128·2; two and a producer
+    ],
+)
+def test_the_released_tiles_of_flash3_are_among_those_tried_and_fit(
+    head_dim: int, tile_q: int, tile_kv: int, warps: int, registers: int, smem_bytes: int
+) -> None:
+    """Of warpgroups of 64 rows, with the registers that the kernel sets itself; one CTA fills the SM."""
+    rows = fit_tiles(load_gpu("h100_sxm5_80gb"), "flash3", head_dim=head_dim, stages=[2])
+    assert {64, 128, 192} == {row.tile_q for row in rows}
+    (row,) = [row for row in rows if (tile_q, tile_kv) == (row.tile_q, row.tile_kv)]
+    assert (warps, registers, smem_bytes) == (row.warps, row.registers_per_thread, row.smem_bytes_per_cta)
+    assert (True, 1) == (row.fits, row.ctas_per_sm)
+
+
+@pytest.mark.parametrize("head_dim", [64, 128])
+@pytest.mark.parametrize("name", implementations_that_fit())
+def test_what_fit_says_of_the_released_tile_is_what_runs(name: str, head_dim: int) -> None:
+    """The tile of the table is tried without being asked for, with the same memory and registers as in a run."""
+    spec = load_gpu("a100_sxm4_80gb" if "flash1" in name else "h100_sxm5_80gb")
+    ran = plan(parse_request(name, "test"), spec, attention(4096, head_dim))
+    (kernel,) = ran.graph.kernels
+    sizes = [ran.choices.tile_q, ran.choices.tile_kv, ran.choices.stages, ran.choices.warps]
+    found = [
+        row
+        for row in fit_tiles(spec, name, head_dim=head_dim)
+        if sizes == [row.tile_q, row.tile_kv, row.stages, row.warps]
+    ]
+    assert [(True, kernel.smem_bytes, registers_per_thread(kernel, spec.sm))] == [
+        (row.fits, row.smem_bytes_per_cta, row.registers_per_thread) for row in found
+    ]
+
+
+def test_fit_is_about_attention_in_one_kernel() -> None:
+    """Eager attention has a tile a kernel, a product no Q; both are refused with the names that are fitted."""
+    assert {"flash1", "flash2", "flash3", "triton", "gpusim_cuda"} <= set(implementations_that_fit())
+    for name in ("pytorch_naive", "torch_matmul"):
+        with pytest.raises(
+            ScenarioError, match=f"{name} is not attention in one kernel.* one of: flash1, flash2, flash3"
+        ):
+            fit_tiles(load_gpu("a100_sxm4_80gb"), name, head_dim=64)
+    with pytest.raises(UnknownNameError, match="'flash9' is not known; choose one of: flash1, flash2, flash3"):
+        fit_tiles(load_gpu("a100_sxm4_80gb"), "flash9", head_dim=64)
+
+
+def test_a_size_that_the_schedule_does_not_have_is_refused() -> None:
+    """A warpgroup has 64 rows, and warps follow from them."""
+    spec = load_gpu("h100_sxm5_80gb")
+    with pytest.raises(ScenarioError, match=r"tile_q: got 100, expected .* a multiple of 64"):
+        fit_tiles(spec, "flash3", head_dim=64, tiles_q=[64, 100])
+    with pytest.raises(ScenarioError, match=r"warps = 8, but tile_q = 128 takes .* 12 warps; leave warps out"):
+        fit_tiles(spec, "flash3", head_dim=64, tiles_q=[128], warps=[8])
+
+
+def test_missing_instructions_come_before_a_size_that_no_smaller_tile_would_cure() -> None:
+    """512 x 512 at d = 256 fits no SM, but flash3 runs on no A100 at any size."""
+    with pytest.raises(UnsupportedError, match="multiplies with wgmma but a100_sxm4_80gb has only mma_sync"):
+        fit_tiles(load_gpu("a100_sxm4_80gb"), "flash3", head_dim=256, tiles_q=[512], tiles_kv=[512])

@@ -452,7 +452,7 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
         ({"name": "flash2", "tile_q": 0}, "schedule flash2, tile_q: got 0, expected a whole number greater than 0"),
         ({"name": "flash2", "tile_q": "64"}, "tile_q: got '64', expected a whole number"),
         ({"name": "flash2", "tile_qq": 4}, "tile_qq: unknown key; did you mean tile_q"),
-        ({"name": "flash2", "partials": "fp64"}, "partials: got 'fp64', expected one of output, fp32"),
+        ({"name": "flash1", "partials": "fp64"}, "partials: got 'fp64', expected one of output, fp32"),
         ({"name": "flash1", "order": "longest_first"}, "order: got 'longest_first', expected one of ascending"),
         ({"name": "flash1", "scheduler": "static"}, "scheduler: got 'static', expected one of hardware"),
         ({"name": "flash2", "accumulator_bytes": 2}, "accumulator_bytes: the machine states it; leave it out"),
@@ -461,6 +461,16 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
 def test_a_bad_request_is_refused_in_words(written: object, said: str) -> None:
     """The value, the rule, and what would be right."""
     assert said in refusal(written)
+
+
+@pytest.mark.parametrize("choice", [{"grain": 2}, {"partials": "fp32"}])
+@pytest.mark.parametrize("name", ["flash2", "flash3", "triton", "gpusim_cuda", "gpusim_cuda_flash3"])
+def test_what_only_the_fa1_order_reads_is_unknown_to_the_others(name: str, choice: dict[str, object]) -> None:
+    """Every K/V block of FA-1 steps through Q and keeps O in between; the FA-2 and FA-3 orders do neither."""
+    (field,) = choice
+    assert f"schedule {name}, {field}: unknown key; known keys here: tile_q" in refusal({"name": name} | choice)
+    for fa1 in ("flash1", "gpusim_cuda_flash1"):
+        assert choice == parse_request({"name": fa1} | choice, "here").choices
 
 
 def test_all_problems_of_a_mapping_arrive_together() -> None:

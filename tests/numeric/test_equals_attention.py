@@ -8,7 +8,7 @@ import torch
 
 from gpusim.dtypes import DType
 from gpusim.numeric import attention_reference, execute, inputs_for
-from gpusim.schedules import SCHEDULES, FlashChoices, NaiveChoices
+from gpusim.schedules import SCHEDULES, FlashChoices, KvOuterChoices, NaiveChoices
 from gpusim.taskgraph import TaskGraph
 from gpusim.workloads import AttentionWorkload
 
@@ -18,13 +18,13 @@ CASES = {
     "flash2, two stages": ("flash2", FlashChoices(tile_q=4, tile_kv=4, stages=2)),
     "flash2, scale folded into Q": ("flash2", FlashChoices(tile_q=4, tile_kv=4, fold_scale=True)),
     "flash2, accumulators in smem": ("flash2", FlashChoices(tile_q=4, tile_kv=2, accumulators="smem")),
-    "flash1": ("flash1", FlashChoices(tile_q=4, tile_kv=4)),
-    "flash1, two stages": ("flash1", FlashChoices(tile_q=4, tile_kv=4, stages=2)),
-    "flash1, three stages": ("flash1", FlashChoices(tile_q=2, tile_kv=4, stages=3)),
-    "flash1, grain of two": ("flash1", FlashChoices(tile_q=2, tile_kv=4, grain=2, stages=2)),
-    "flash1, fp32 partials": ("flash1", FlashChoices(tile_q=4, tile_kv=3, partials="fp32")),
-    "flash1, scale folded into Q": ("flash1", FlashChoices(tile_q=4, tile_kv=4, fold_scale=True)),
-    "flash1, accumulators in smem": ("flash1", FlashChoices(tile_q=4, tile_kv=4, accumulators="smem")),
+    "flash1": ("flash1", KvOuterChoices(tile_q=4, tile_kv=4)),
+    "flash1, two stages": ("flash1", KvOuterChoices(tile_q=4, tile_kv=4, stages=2)),
+    "flash1, three stages": ("flash1", KvOuterChoices(tile_q=2, tile_kv=4, stages=3)),
+    "flash1, grain of two": ("flash1", KvOuterChoices(tile_q=2, tile_kv=4, grain=2, stages=2)),
+    "flash1, fp32 partials": ("flash1", KvOuterChoices(tile_q=4, tile_kv=3, partials="fp32")),
+    "flash1, scale folded into Q": ("flash1", KvOuterChoices(tile_q=4, tile_kv=4, fold_scale=True)),
+    "flash1, accumulators in smem": ("flash1", KvOuterChoices(tile_q=4, tile_kv=4, accumulators="smem")),
     "naive": ("naive", NaiveChoices(tile_q=4, tile_kv=4, softmax_rows=4)),
     "naive, PV tile of its own": ("naive", NaiveChoices(tile_q=8, tile_kv=4, pv_tile_q=4, softmax_rows=2)),
     "naive, three stages": ("naive", NaiveChoices(tile_q=4, tile_kv=3, stages=3)),

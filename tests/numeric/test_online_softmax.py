@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from gpusim.numeric import Rescaling, execute, inputs_for, row_statistics
-from gpusim.schedules import SCHEDULES, FlashChoices
+from gpusim.schedules import SCHEDULES, FlashChoices, KvOuterChoices
 from gpusim.taskgraph import Loop, TaskGraph
 from gpusim.workloads import AttentionWorkload
 
@@ -18,8 +18,12 @@ FLASH = ["flash1", "flash2"]
 
 
 def flash(name: str, workload: AttentionWorkload = WORKLOAD, tile: int = 4) -> TaskGraph:
-    """A FlashAttention graph with square tiles and wide partial sums."""
-    return SCHEDULES[name].build(workload, FlashChoices(tile_q=tile, tile_kv=tile, partials="fp32"), {})
+    """A FlashAttention graph with square tiles; FA-1 keeps wide partial sums."""
+    choices = {
+        "flash1": KvOuterChoices(tile_q=tile, tile_kv=tile, partials="fp32"),
+        "flash2": FlashChoices(tile_q=tile, tile_kv=tile),
+    }
+    return SCHEDULES[name].build(workload, choices[name], {})
 
 
 def rising_scores(maxima: list[float]) -> dict[str, np.ndarray]:

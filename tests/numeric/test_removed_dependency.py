@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gpusim.numeric import attention_reference, execute, inputs_for
-from gpusim.schedules import SCHEDULES, FlashChoices
+from gpusim.schedules import SCHEDULES, FlashChoices, KvOuterChoices
 from gpusim.taskgraph import Kernel, Load, Step, TaskGraph, UnrolledCta, unroll
 from gpusim.workloads import AttentionWorkload
 
@@ -70,7 +70,7 @@ def test_a_removed_edge_makes_some_order_wrong(pair: Pair) -> None:
 def test_an_edge_through_device_memory_matters_too(pair: Pair) -> None:
     """FA-1 stores O, m and ℓ and loads them again: without that order a block sums onto something else."""
     workload = WORKLOAD.model_copy(update={"seqlen_q": 12})
-    graph = SCHEDULES["flash1"].build(workload, FlashChoices(tile_q=4, tile_kv=4, stages=2), {})
+    graph = SCHEDULES["flash1"].build(workload, KvOuterChoices(tile_q=4, tile_kv=4, stages=2), {})
     inputs = inputs_for(workload, seed=12)
     expected = attention_reference(*inputs.values())
 

@@ -7,7 +7,7 @@ import pytest
 
 from gpusim.report.answers import Measurement
 from gpusim.report.html import Provenance, Table, embedded_json, repeat_command, report_html
-from gpusim.specs import load_gpu
+from gpusim.specs import apply_overrides, load_gpu
 
 GPUS = {name: load_gpu(name) for name in ("a100_sxm4_40gb", "h100_sxm5_80gb")}
 HOSTILE = "<script>alert(1)</script>"
@@ -87,6 +87,19 @@ def test_ceilings_come_from_the_gpu(make_point):
         "hbm_stream_gb_per_s": 1503.0,
         "l2_gb_per_s": 5400.0,
     } == panel["roofs"]
+
+
+def test_one_gpu_with_several_settings_keeps_the_numbers_of_each(make_point):
+    """As shipped and with half the bandwidth: two panels, each with its own ceiling, and two lists of numbers."""
+    path = "memory.hbm.peak_bandwidth_bytes_per_s"
+    plain = GPUS["a100_sxm4_40gb"]
+    half = apply_overrides(plain, {path: "0.7775e12", "memory.hbm.stream_bandwidth_bytes_per_s": "0.7e12"})
+    points = [make_point(flops=10**12, ceiling_ms=1.0, tflops=1.0, overrides=spec.overrides) for spec in (plain, half)]
+    data = block(page(points, gpus={point.machine: spec for point, spec in zip(points, (plain, half), strict=True)}))
+    assert [1555.0, 777.5] == [panel["roofs"]["hbm_gb_per_s"] for panel in data["panels"]]
+    assert [point.machine for point in points] == list(data["gpus"]) == [panel["gpu"] for panel in data["panels"]]
+    numbers = [gpu["numbers"] for gpu in data["gpus"].values()]
+    assert [1.555e12, 0.7775e12] == [value for rows in numbers for name, value, *_ in rows if name == path]
 
 
 def test_names_from_files_are_escaped(make_point):

@@ -28,6 +28,14 @@ def test_gpus_masks_and_head_dims_are_panels_of_their_own(make_point):
     assert expected == [panel.title for panel in panels_of(points)]
 
 
+def test_what_was_set_on_a_gpu_makes_a_panel_of_its_own(make_point):
+    """As another GPU would, named by what was set."""
+    points = [make_point(seqlen=seqlen, overrides=text) for text in (None, "sm.clock_hz=1e9") for seqlen in (512, 1024)]
+    panels = panels_of(points)
+    assert ["a100_sxm4_40gb", "a100_sxm4_40gb with sm.clock_hz=1e9"] == [panel.gpu for panel in panels]
+    assert ["a100_sxm4_40gb", "a100_sxm4_40gb with sm.clock_hz=1e9"] == [panel.title for panel in panels]
+
+
 def test_a_batch_that_follows_the_length_splits_nothing(make_point):
     """At a constant number of tokens every length has one batch, so the line stays whole."""
     points = [make_point(seqlen=seqlen, batch=16384 // seqlen) for seqlen in (512, 1024, 2048)]

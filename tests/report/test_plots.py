@@ -245,3 +245,23 @@ def test_a_product_is_drawn_against_what_varies() -> None:
     assert figure.get_suptitle().startswith("Latency against inner dimension")
     text = " ".join(text.get_text() for text in figure.texts)
     assert "a100_sxm4_40gb · bf16 · batch 1 · m 4,096 · n 2,048" in text
+
+
+def test_the_heading_says_what_was_set_and_leaves_it_to_the_lines_where_it_differs(make_point: PointMaker) -> None:
+    """One machine with what was set on it; of several only the GPU, once."""
+    plain, changed = make_point(), make_point(overrides="sm.clock_hz=1e9")
+    headings = [
+        " ".join(text.get_text() for text in latency_figure(points, [], {}).texts)
+        for points in ([changed], [plain, changed])
+    ]
+    assert "a100_sxm4_40gb with sm.clock_hz=1e9 · fwd fp16" in headings[0]
+    assert "a100_sxm4_40gb · fwd fp16" in headings[1]
+
+
+def test_a_long_heading_is_written_on_lines_that_fit(make_point: PointMaker) -> None:
+    """Ten fields set: no line is longer than 150 letters, and every word is there."""
+    words = [f"memory.hbm.field_{number}=1.5e12" for number in range(10)]
+    figure = latency_figure([make_point(overrides=" ".join(words))], [], {})
+    (setting,) = [text.get_text() for text in figure.texts if words[0] in text.get_text()]
+    assert 150 >= max(map(len, setting.splitlines()))
+    assert set(words) <= set(setting.split())

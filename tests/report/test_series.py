@@ -26,6 +26,13 @@ def test_several_gpus_stand_in_the_name(make_point: PointMaker) -> None:
     assert {line.family for line in lines} == {"flash2"}
 
 
+def test_one_gpu_as_shipped_and_with_something_set_are_two_lines(make_point: PointMaker) -> None:
+    """The name says what was set, where not all points share it."""
+    plain, changed = make_point(), make_point(overrides="sm.clock_hz=1e9")
+    assert ("flash2 a100_sxm4_40gb", "flash2 a100_sxm4_40gb with sm.clock_hz=1e9") == series_names([plain, changed])
+    assert ("flash2",) == series_names([changed])
+
+
 def test_a_field_enters_the_name_only_if_it_tells_lines_apart(make_point: PointMaker) -> None:
     """Heads that follow from the head dim, and a batch that follows from the length, stay out."""
     points = [

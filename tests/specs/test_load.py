@@ -143,7 +143,7 @@ def test_an_override_replaces_one_field_and_its_source() -> None:
     base = load_gpu("h100_sxm5_80gb")
     changed = apply_overrides(base, {"sm.clock_hz": "1.5e9"})
     assert 1.5e9 == changed.sm.clock_hz
-    assert "set by the user to 1500000000.0" == changed.sources["sm.clock_hz"].source
+    assert "set by the user to 1.5e9" == changed.sources["sm.clock_hz"].source
     assert base.memory == changed.memory
     assert 1.98e9 == base.sm.clock_hz
 
@@ -154,6 +154,16 @@ def test_an_override_may_set_null_where_the_field_is_optional() -> None:
     assert apply_overrides(a100, {"memory.l2": "null"}).memory.l2 is None
     with pytest.raises(ConfigError, match=r"sm: got null, expected a group of keys"):
         apply_overrides(a100, {"sm": "null"})
+
+
+def test_a_gpu_says_what_was_set_over_its_file() -> None:
+    """As --set takes it, whatever the order, null included; the last value of a field counts."""
+    a100 = load_gpu("a100_sxm4_40gb")
+    assert a100.overrides is None
+    once = apply_overrides(a100, {"sm.clock_hz": "1.2e9", "memory.l2": "null"})
+    assert "memory.l2=null sm.clock_hz=1.2e9" == once.overrides
+    assert "memory.l2=null sm.clock_hz=1.3e9" == apply_overrides(once, {"sm.clock_hz": "1.3e9"}).overrides
+    assert "sm.tensor_flop_per_clk.fp16=1" == apply_overrides(a100, {"sm.tensor_flop_per_clk.fp16": "1"}).overrides
 
 
 @pytest.mark.parametrize(

@@ -178,7 +178,7 @@ def _softmax_grid(problem: Problem) -> Grid:
     return (ceil_div(problem.workload.seqlen_q, problem.kernel.warps), problem.heads)
 
 
-_FLASH_FIXED = {"accumulators": "registers", "fold_scale": False, "grain": 1}
+_FLASH_FIXED = {"accumulators": "registers", "fold_scale": False}
 _STREAMING_FIXED = _FLASH_FIXED | {"order": "ascending", "scheduler": "hardware"}
 _NAIVE_FIXED = {
     "accumulators": "registers",
@@ -228,7 +228,7 @@ KERNELS: tuple[CudaKernel, ...] = (
         _flash1_defines,
         ("q", "k", "v", "o", "o_partial", "m_partial", "l_partial", "lse", "seqlen_q", "seqlen_k", "scale"),
         (*_MMA, "MUFU.EX2"),
-        _FLASH_FIXED | {"stages": 1, "partials": "fp32"},
+        _FLASH_FIXED | {"grain": 1, "stages": 1, "partials": "fp32"},
     ),
     CudaKernel(
         "gpusim_cuda",
