@@ -35,6 +35,7 @@ from gpusim.engine.tables import (
     LOOP,
     LOOP_DIAGONAL_COLS,
     LOOP_DIAGONAL_GROUP,
+    LOOP_DIAGONAL_PACKED,
     LOOP_DIAGONAL_ROWS,
     LOOP_DIAGONAL_SHIFT,
     LOOP_DIAGONAL_SLOT,
@@ -369,7 +370,8 @@ def trips_of(tables: Tables, slots: Slots, slot: int, loop: int) -> int:
     if group == 0:
         return most
     block = slots.indices[slot, loops[loop, LOOP_DIAGONAL_SLOT]] // group
-    keys = (block + 1) * loops[loop, LOOP_DIAGONAL_ROWS] + loops[loop, LOOP_DIAGONAL_SHIFT]
+    queries = -(-(block + 1) * loops[loop, LOOP_DIAGONAL_ROWS] // loops[loop, LOOP_DIAGONAL_PACKED])
+    keys = queries + loops[loop, LOOP_DIAGONAL_SHIFT]
     trips: int = max(1, min(most, -(-keys // loops[loop, LOOP_DIAGONAL_COLS])))
     return trips
 

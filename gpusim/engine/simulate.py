@@ -35,6 +35,8 @@ from gpusim.hardware import (
     start_kernel,
 )
 from gpusim.specs import GpuSpec
+from gpusim.specs.sm import WARP_THREADS
+from gpusim.specs.timings import Timings
 from gpusim.taskgraph import Kernel, Loop, TaskGraph, check_graph
 from gpusim.taskgraph.program import Node
 from gpusim.trace import Recorder, Stall
@@ -251,9 +253,22 @@ class _KernelOnMachine:
             run.machine,
             spec.sm.count,
             self._occupancy.ctas_per_sm,
-            round(kernel.grain * PS_PER_S / run.timings.launch.ctas_per_s),
+            round(kernel.grain * PS_PER_S * self._cta_interval_s(run.timings)),
             ps_from_ns(spec.memory.hbm.write_queue_ns),
         )
+
+    def _cta_interval_s(self, timings: Timings) -> float:
+        """From one real CTA's start to the next one's: the launcher's, or that at which resident CTAs leave.
+
+        Where a CTA stays for `cta_ns` it also waits for what it loads; stores are posted.
+        """
+        sm, kernel, launch_s = self._spec.sm, self._kernel, 1 / timings.launch.ctas_per_s
+        if not kernel.cost.cta_ns:
+            return launch_s
+        resident = max(1, min(sm.max_threads // (WARP_THREADS * kernel.warps), sm.max_ctas))
+        stays_s = ps_from_ns(kernel.cost.cta_ns) / PS_PER_S / (sm.count * resident)
+        bytes_per_s = timings.hbm.stream_bandwidth_bytes_per_s * kernel.cost.hbm_efficiency
+        return max(launch_s, stays_s + self._work.read_bytes / (kernel.ctas * kernel.grain * bytes_per_s))
 
     def _counters(self) -> tuple[int, int, int]:
         counts = self._memory.counts

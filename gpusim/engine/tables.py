@@ -36,8 +36,9 @@ PROGRAM_COLUMNS = 7
     LOOP_DIAGONAL_COLS,
     LOOP_DIAGONAL_SHIFT,
     LOOP_DIAGONAL_GROUP,
+    LOOP_DIAGONAL_PACKED,
     LOOP_COLUMNS,
-) = range(15)
+) = range(16)
 LOAD_ACCESS, LOAD_STAGES, LOAD_READY, LOAD_COLUMNS = range(4)
 (
     PHASE_USE_PS,
@@ -169,7 +170,7 @@ class _Flattener:
         loads, phases = (first_load, len(self._loads)), (first_phase, len(self._phases))
         row = [loop.slot, loop.trips, loop.entry_ps, loop.step_ps, *loads, *phases, loop.num_last]
         if (diagonal := loop.diagonal) is not None:
-            row += [loop.diagonal_slot, diagonal.rows, diagonal.cols, diagonal.shift, diagonal.group]
+            row += [loop.diagonal_slot, diagonal.rows, diagonal.cols, diagonal.shift, diagonal.group, diagonal.packed]
         return row
 
     def _add_outer_loop(self, loop: OuterLoop) -> None:

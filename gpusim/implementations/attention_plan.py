@@ -43,7 +43,7 @@ def plan_attention(
     _check_supported(workload, implementation, schedule, spec)
     costs: dict[str, KernelCost] = {}
     if spec.sm.register_file is not None:
-        costs = implementation.kernel_costs(spec, workload, request.version)
+        costs = implementation.kernel_costs(spec, workload, stack, request.version)
     values = _choices(request, implementation, spec, workload, stack)
     if values.pop(_GEMM_TILES, None):
         values, costs = _with_quickest_tiles(values, costs, spec, workload)
@@ -53,15 +53,21 @@ def plan_attention(
     check_graph_fits(graph, schedule, choices, spec, workload, _SIDES)
     if "ctas_per_sm" in request.choices:
         check_residency(graph, spec)
-    return choices, _in_stack(graph, stack)
+    return choices, _in_stack(graph, workload, stack)
 
 
-def _in_stack(graph: TaskGraph, stack: str | None) -> TaskGraph:
+def _in_stack(graph: TaskGraph, workload: AttentionWorkload, stack: str | None) -> TaskGraph:
     """The graph with the kernels that the software around it runs before."""
     around = None if stack is None else stacks().get(stack)
-    if around is None or around.kv_cache_write is None:
+    write = None if around is None else around.kv_cache_write
+    if write is None:
         return graph
-    return with_cache_write(graph, KernelCost(hbm_efficiency=around.kv_cache_write))
+    return with_cache_write(
+        graph,
+        warps=write.warps(workload),
+        ctas_per_row=write.ctas_per_row(workload),
+        cost=KernelCost(hbm_efficiency=write.hbm_share, cta_ns=write.cta_ns),
+    )
 
 
 def _check_supported(

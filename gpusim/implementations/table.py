@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Collection, Mapping, Sequence
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
@@ -11,9 +12,11 @@ from pydantic import BaseModel, Field, ValidationError
 from gpusim.dtypes import DType
 from gpusim.errors import ConfigError
 from gpusim.specs import GpuSpec, Source
+from gpusim.specs.sm import WARP_THREADS
 from gpusim.strict_yaml import STRICT, load_strict, problems_from, read_text
 from gpusim.taskgraph import KernelCost
-from gpusim.workloads import Workload
+from gpusim.taskgraph.tensors import ceil_div
+from gpusim.workloads import AttentionWorkload, Workload
 
 _FOLDER = Path(__file__).parent
 
@@ -97,8 +100,8 @@ class CostRow(BaseModel):
     constants: dict[str, Constant]
 
     def address(self, kernel: str) -> str:
-        """How a GPU's `calibration` names a kernel of this row: with the row's first number format, if it has some."""
-        return f"{kernel}@{self.when.dtype[0]}" if self.when.dtype else kernel
+        """How a GPU's `calibration` names a kernel of this row: with the row's first number format or stack, if any."""
+        return "@".join((kernel, *(self.when.dtype or [])[:1], *(self.when.stack or [])[:1]))
 
     def on(self, spec: GpuSpec, kernel: str) -> dict[str, bool | float]:
         """The row's constants for a kernel, those that the GPU's calibration replaces in their new value."""
@@ -157,11 +160,13 @@ class Implementation(BaseModel):
                 merged = row.choices | merged
         return merged
 
-    def kernel_costs(self, spec: GpuSpec, workload: Workload, version: str | None = None) -> dict[str, KernelCost]:
+    def kernel_costs(
+        self, spec: GpuSpec, workload: Workload, stack: str | None = None, version: str | None = None
+    ) -> dict[str, KernelCost]:
         """Timing constants of each of its kernels on this GPU and shape."""
         values: dict[str, dict[str, bool | float]] = {}
         for row in self.costs:
-            if row.when.holds(spec, workload, None, version or self.default_version):
+            if row.when.holds(spec, workload, stack, version or self.default_version):
                 for kernel in row.kernels:
                     values[kernel] = row.on(spec, kernel) | values.get(kernel, {})
         return {kernel: KernelCost.model_validate(constants) for kernel, constants in values.items()}
@@ -178,11 +183,39 @@ class Implementation(BaseModel):
         return found
 
 
+class CacheWrite(BaseModel):
+    """The kernel that copies new keys and values into a cache, at a share of the HBM stream rate.
+
+    A CTA copies `row_bytes` of the keys and as many of the values, or a token with all its heads (None); it has a
+    thread for each of those numbers, at most `max_threads`, and stays on its SM for `cta_ns` (fitted; see source).
+    """
+
+    model_config = STRICT
+
+    hbm_share: float = Field(gt=0, le=1)
+    max_threads: int = Field(ge=WARP_THREADS)
+    row_bytes: int | None = Field(default=None, gt=0)
+    cta_ns: float = Field(default=0.0, ge=0)
+
+    def warps(self, workload: AttentionWorkload) -> int:
+        """Warps of a CTA."""
+        numbers = workload.kv_heads * workload.head_dim
+        if self.row_bytes is not None:
+            numbers = self.row_bytes // workload.dtype.size_bytes
+        return ceil_div(min(numbers, self.max_threads), WARP_THREADS)
+
+    def ctas_per_row(self, workload: AttentionWorkload) -> Fraction:
+        """CTAs that copy one row of one head."""
+        if self.row_bytes is None:
+            return Fraction(1, workload.kv_heads)
+        return Fraction(workload.head_dim * workload.dtype.size_bytes, self.row_bytes)
+
+
 class Stack(BaseModel):
     """Software around the kernels: host time per call in ms that no chain of kernels beats, by implementation, and what
     a synchronised call takes on top of its kernels and one isolated launch.
 
-    With `kv_cache_write` a call first copies its keys and values into a cache, at that share of the HBM stream rate.
+    With `kv_cache_write` a call first copies its keys and values into a cache.
     `graph_overhead_ms`, by architecture, is what a replay of its graph takes beside the kernels and their gaps.
     """
 
@@ -192,7 +225,7 @@ class Stack(BaseModel):
     host_floor_ms: dict[str, float] = {}
     host_overhead_ms: float | None = None
     graph_overhead_ms: dict[str, float] = {}
-    kv_cache_write: float | None = None
+    kv_cache_write: CacheWrite | None = None
     source: str
 
 

@@ -260,10 +260,10 @@ class _Cta:
                     at(buffer)[...] = np.triu(at(buffer), 1 + row * tile.rows - col * tile.cols)
                 case Where(buffer=buffer, mask=mask, otherwise=otherwise):
                     at(buffer)[...] = np.where(at(mask) == 0, otherwise, at(buffer))
-                case MaskCausal(scores=scores, row=row, col=col, shift=shift):
-                    first = step.indices[row] * scores.rows + shift - step.indices[col] * scores.cols
-                    hidden = np.arange(at(scores).shape[1]) > np.arange(len(at(scores)))[:, None] + first
-                    at(scores)[hidden] = -np.inf
+                case MaskCausal(scores=scores, row=row, col=col, shift=shift, packed=packed):
+                    queries = (step.indices[row] * scores.rows + np.arange(len(at(scores)))) // packed
+                    seen = queries[:, None] + shift - step.indices[col] * scores.cols
+                    at(scores)[np.arange(at(scores).shape[1]) > seen] = -np.inf
                 case MaskKeys(scores=scores, length=length, col=col):
                     keys = step.indices[col] * scores.cols + np.arange(at(scores).shape[1])
                     at(scores)[:, keys >= (length if isinstance(length, int) else at(length)[0, 0])] = -np.inf

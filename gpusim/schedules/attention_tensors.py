@@ -17,10 +17,13 @@ def matrix(
     return Tensor(name, workload.batch * (heads or workload.heads), *shape, workload.dtype, role, *tile)
 
 
-def queries(workload: AttentionWorkload, tile_rows: int, tile_cols: int | None = None) -> Tensor:
-    """Q, (batch · heads, seqlen_q, head_dim); a tile is as wide as the head dim unless `tile_cols` says less."""
-    d = workload.head_dim
-    return matrix("Q", workload, (workload.seqlen_q, d), Role.INPUT, (tile_rows, tile_cols or d))
+def queries(workload: AttentionWorkload, tile_rows: int, tile_cols: int | None = None, packed: int = 1) -> Tensor:
+    """Q, (batch · heads, seqlen_q, head_dim); a tile is as wide as the head dim unless `tile_cols` says less.
+
+    With `packed` heads side by side (batch · heads / packed, seqlen_q · packed, head_dim).
+    """
+    shape = workload.seqlen_q * packed, workload.head_dim
+    return matrix("Q", workload, shape, Role.INPUT, (tile_rows, tile_cols or shape[1]), workload.heads // packed)
 
 
 def keys(workload: AttentionWorkload, tile_rows: int, tile_cols: int | None = None) -> Tensor:
@@ -35,10 +38,13 @@ def values(workload: AttentionWorkload, tile_rows: int, tile_cols: int | None = 
     return matrix("V", workload, (workload.seqlen_k, d), Role.INPUT, (tile_rows, tile_cols or d), workload.kv_heads)
 
 
-def output(workload: AttentionWorkload, tile_rows: int, tile_cols: int | None = None) -> Tensor:
-    """O, (batch · heads, seqlen_q, head_dim_v); a tile is as wide as the head dim unless `tile_cols` says less."""
-    d = workload.head_dim_v
-    return matrix("O", workload, (workload.seqlen_q, d), Role.OUTPUT, (tile_rows, tile_cols or d))
+def output(workload: AttentionWorkload, tile_rows: int, tile_cols: int | None = None, packed: int = 1) -> Tensor:
+    """O, (batch · heads, seqlen_q, head_dim_v); a tile is as wide as the head dim unless `tile_cols` says less.
+
+    With `packed` heads side by side (batch · heads / packed, seqlen_q · packed, head_dim_v).
+    """
+    shape = workload.seqlen_q * packed, workload.head_dim_v
+    return matrix("O", workload, shape, Role.OUTPUT, (tile_rows, tile_cols or shape[1]), workload.heads // packed)
 
 
 def key_mask(workload: AttentionWorkload, tile_cols: int) -> Tensor:
@@ -55,17 +61,20 @@ def causal_mask(workload: AttentionWorkload, tile: tuple[int, int]) -> Tensor:
     return Tensor("causal_mask", 1, *shape, workload.dtype, Role.INPUT, *tile, is_mask=True)
 
 
-def key_lengths(workload: AttentionWorkload) -> Tensor:
-    """How many keys of each sequence are no padding, (batch · heads, 1, 1), 4 bytes each.
+def key_lengths(workload: AttentionWorkload, packed: int = 1) -> Tensor:
+    """How many keys of each sequence are no padding, (batch · heads / packed, 1, 1), 4 bytes each.
 
     Frameworks hold one number a batch entry; beside K and V neither counts.
     """
-    return Tensor("key_lengths", workload.batch * workload.heads, 1, 1, DType.FP32, Role.INPUT, 1, 1)
+    return Tensor("key_lengths", workload.batch * workload.heads // packed, 1, 1, DType.FP32, Role.INPUT, 1, 1)
 
 
-def row_values(name: str, workload: AttentionWorkload, dtype: DType, role: Role, tile_rows: int) -> Tensor:
-    """One number a query row, (batch · heads, seqlen_q, 1)."""
-    return Tensor(name, workload.batch * workload.heads, workload.seqlen_q, 1, dtype, role, tile_rows, 1)
+def row_values(
+    name: str, workload: AttentionWorkload, dtype: DType, role: Role, tile_rows: int, packed: int = 1
+) -> Tensor:
+    """One number a query row, (batch · heads / packed, seqlen_q · packed, 1)."""
+    heads, rows = workload.batch * workload.heads // packed, workload.seqlen_q * packed
+    return Tensor(name, heads, rows, 1, dtype, role, tile_rows, 1)
 
 
 def softmax_scale(workload: AttentionWorkload) -> float:

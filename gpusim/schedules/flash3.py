@@ -21,8 +21,9 @@ def build(workload: AttentionWorkload, choices: WarpgroupChoices, costs: Mapping
 
     The last K/V tile is always masked, whether anything in it is hidden or not, as the released kernel does.
     """
-    q_tiles, heads = ceil_div(workload.seqlen_q, choices.tile_q), workload.batch * workload.heads
-    order = dispatch_order(choices.order, q_tiles * choices.consumers, heads, heads_in_l2(workload))
+    packed = workload.heads // workload.kv_heads if choices.pack_gqa else 1
+    q_tiles, heads = ceil_div(workload.seqlen_q * packed, choices.tile_q), workload.batch * workload.heads // packed
+    order = dispatch_order(choices.order, q_tiles * choices.consumers, heads, heads_in_l2(workload) // packed)
     cta = KernelBuilder(
         "flash3_forward",
         grid=order.grid,
@@ -32,7 +33,7 @@ def build(workload: AttentionWorkload, choices: WarpgroupChoices, costs: Mapping
         accumulator_bytes=choices.accumulator_bytes,
     )
     shared_by = choices.cluster if q_tiles % choices.cluster == 0 else 1
-    write_forward(cta, workload, choices, rows=WARPGROUP_ROWS, shared_by=shared_by, least_masked=1)
+    write_forward(cta, workload, choices, rows=WARPGROUP_ROWS, shared_by=shared_by, least_masked=1, packed=packed)
     kernel = cta.build(
         cost=costs.get("forward"),
         ctas_per_sm=choices.ctas_per_sm,

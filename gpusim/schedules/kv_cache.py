@@ -6,16 +6,19 @@ are left out.
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 
 from gpusim.taskgraph import KernelBuilder, KernelCost, Role, TaskGraph
 from gpusim.taskgraph.tensors import ceil_div
 
 
-def with_cache_write(graph: TaskGraph, cost: KernelCost | None = None) -> TaskGraph:
-    """An attention graph behind the kernel that copies its K and V into the cache."""
+def with_cache_write(graph: TaskGraph, *, warps: int, ctas_per_row: Fraction, cost: KernelCost) -> TaskGraph:
+    """An attention graph behind the kernel that copies its K and V into the cache.
+
+    A CTA of that kernel has so many `warps`, and `ctas_per_row` of them copy one row of one head of K and of V.
+    """
     key, value = (next(tensor for tensor in graph.tensors() if tensor.name == name) for name in ("K", "V"))
     rows = math.lcm(key.tile_rows, value.tile_rows)
-    warps = min(kernel.warps for kernel in graph.kernels)
     grid = [("j", ceil_div(key.rows, rows)), ("head", key.heads)]
     cta = KernelBuilder("kv_cache_write", grid=grid, warps=warps, compute_dtype=key.dtype)
     tiles = [
@@ -27,4 +30,4 @@ def with_cache_write(graph: TaskGraph, cost: KernelCost | None = None) -> TaskGr
     for tile, buffer in zip(tiles, buffers, strict=True):
         cache = replace(tile.tensor, name=f"{tile.tensor.name}_cache", role=Role.OUTPUT)
         cta.store(buffer, replace(tile, tensor=cache))
-    return TaskGraph((cta.build(cost=cost, grain=rows), *graph.kernels))
+    return TaskGraph((cta.build(cost=cost, grain=max(1, round(rows * ctas_per_row))), *graph.kernels))

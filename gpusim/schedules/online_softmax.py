@@ -21,13 +21,15 @@ def write_forward(
     rows: int,
     shared_by: int = 1,
     least_masked: int = 0,
+    packed: int = 1,
 ) -> None:
     """Buffers and tasks for `rows` query rows, block m of Q, where a CTA has `choices.tile_q` of them.
 
-    K and V tiles are multicast to `shared_by` CTAs; at least `least_masked` of the last tiles are masked.
+    K and V tiles are multicast to `shared_by` CTAs; at least `least_masked` of the last tiles are masked. A query has a
+    row for each of `packed` heads that share K and V.
     """
     tile_q, tile_kv, stages = choices.tile_q, choices.tile_kv, choices.stages
-    q_tensor, o_tensor = queries(workload, rows), output(workload, rows)
+    q_tensor, o_tensor = queries(workload, rows, packed=packed), output(workload, rows, packed=packed)
     k_tensor, v_tensor = keys(workload, tile_kv), values(workload, tile_kv)
     d, d_v, scale = workload.head_dim, workload.head_dim_v, softmax_scale(workload)
 
@@ -41,15 +43,16 @@ def write_forward(
     alpha = cta.register("alpha", rows)
 
     cta.load(q_tensor.tile(row="m"), q)
-    length = load_lengths(cta, workload)
+    length = load_lengths(cta, workload, packed)
     if choices.fold_scale:
         cta.do("Q / √d", Scale(q, scale))
     for name, buffer, value in (("m = −∞", m, -math.inf), ("ℓ = 0", l, 0.0), ("O = 0", o, 0.0)):
         cta.do(name, Fill(buffer, value))
-    with cta.loop("j", k_tensor.row_tiles, diagonal(workload, "m", tile_q, tile_kv, tile_q // rows)):
+    with cta.loop("j", k_tensor.row_tiles, diagonal(workload, "m", tile_q, tile_kv, tile_q // rows, packed)):
         cta.load(k_tensor.tile(row="j"), k, shared_by=shared_by)
         cta.do("S = Q Kᵀ", MatMul(q, k, s, transpose_b=True, scale=1.0 if choices.fold_scale else scale))
-        mask(cta, workload, s, "m", length, max(least_masked, masked_tiles(workload, tile_q, tile_kv)))
+        num_masked = max(least_masked, masked_tiles(workload, tile_q, tile_kv, packed))
+        mask(cta, workload, s, "m", length, num_masked, packed)
         cta.do("online softmax", OnlineSoftmax(s, m, l, alpha))
         cta.do("rescale O", Rescale(o, alpha))
         cta.load(v_tensor.tile(row="j"), v, shared_by=shared_by)
@@ -59,4 +62,4 @@ def write_forward(
     if workload.save_lse:
         lse = cta.register("lse", rows)
         cta.do("m + log ℓ", LogSumExp(m, l, lse))
-        cta.store(lse, row_values("LSE", workload, DType.FP32, Role.SAVED, rows).tile(row="m"))
+        cta.store(lse, row_values("LSE", workload, DType.FP32, Role.SAVED, rows, packed).tile(row="m"))

@@ -16,6 +16,8 @@ class KernelCost(BaseModel):
     part that outlasts the main loop does; `overlap` is the hidden share of the smaller of matrix and softmax work of
     one step. `entry_cycles` delays the first step each time a main loop is entered, and `step_cycles` follows every
     step; neither occupies the pipe. `hbm_efficiency` scales the HBM rate that this kernel's access pattern reaches.
+    A real CTA of a kernel that groups them (`grain`) stays resident for `cta_ns` however little it moves: the next
+    ones start no faster than those leave.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -31,3 +33,4 @@ class KernelCost(BaseModel):
     entry_cycles: float = Field(default=0.0, ge=0)
     step_cycles: float = Field(default=0.0, ge=0)
     hbm_efficiency: float = Field(default=1.0, gt=0, le=1)
+    cta_ns: float = Field(default=0.0, ge=0)

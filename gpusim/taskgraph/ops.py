@@ -110,15 +110,16 @@ class Where:
 
 @dataclass(frozen=True, slots=True)
 class MaskCausal:
-    """scores = −∞ where the key comes after the query: key > row + `shift`.
+    """scores = −∞ where the key comes after the query: key > query + `shift`.
 
-    `scores` is block (indices[row], indices[col]) of the score matrix.
+    `scores` is block (indices[row], indices[col]) of the score matrix, which has `packed` rows a query.
     """
 
     scores: Buffer
     row: str
     col: str
     shift: int
+    packed: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,8 +51,9 @@ class Task:
 class Diagonal:
     """Ends a loop over key tiles of `cols` keys behind the last one that a causal mask shows to a CTA.
 
-    The CTA's query rows are block ⌊value / group⌋ of `rows` rows, where value is that of grid index `index`; row r
-    sees the keys up to r + `shift`. At least one tile is computed, as a CTA without keys still writes its zeros.
+    The CTA's query rows are block ⌊value / group⌋ of `rows` rows, where value is that of grid index `index`; row r is
+    one of the `packed` rows of query ⌊r / packed⌋, which sees the keys up to itself + `shift`. At least one tile is
+    computed, as a CTA without keys still writes its zeros.
     """
 
     index: str
@@ -60,10 +61,12 @@ class Diagonal:
     cols: int
     shift: int
     group: int = 1
+    packed: int = 1
 
     def trips(self, value: int, most: int) -> int:
         """Iterations of a CTA, of `most` without a mask."""
-        return max(1, min(most, ceil_div((value // self.group + 1) * self.rows + self.shift, self.cols)))
+        queries = ceil_div((value // self.group + 1) * self.rows, self.packed)
+        return max(1, min(most, ceil_div(queries + self.shift, self.cols)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,6 +152,7 @@ FLASH_REQUESTS: dict[str, object] = {
     "flash3, one warpgroup": {"name": "flash3", "tile_q": 64, "tile_kv": 64, "stages": 4, "registers": 240},
     "flash3, three in clusters": {"name": "flash3", "tile_q": 192, "tile_kv": 32, "cluster": 2, "registers": 160},
     "flash3, with a stride": {"name": "flash3", "tile_kv": 48, "stages": 3, "scheduler": "static"},
+    "flash3, packed heads": {"name": "flash3", "pack_gqa": True},
     "flash3, launched one by one": {"name": "flash3", "scheduler": "hardware", "order": "longest_first"},
 }
 FLASH_SHAPES = [(768, 768, 64), (300, 437, 128), (700, 100, 64), (1, 300, 128)]

@@ -43,12 +43,13 @@ def causal(
     descending: bool = False,
     warpgroups: int = 1,
     shift: int = 0,
+    packed: int = 1,
 ) -> TaskGraph:
     """for j up to the diagonal: out += q qᵀ. Without a shift CTA m does m + 1 iterations for each of its warpgroups."""
     grid = [("m", warpgroups * ctas), ("head", 1)]
     cta = KernelBuilder("toy", grid=grid, warps=1, compute_dtype=DType.FP16, accumulators="smem")
     q, out = multiplying(cta)
-    with cta.loop("j", ctas, Diagonal("m", rows=4, cols=4, shift=shift, group=warpgroups)):
+    with cta.loop("j", ctas, Diagonal("m", rows=4, cols=4, shift=shift, group=warpgroups, packed=packed)):
         cta.do("multiply", MatMul(q, q, out, transpose_b=True, accumulate=True))
     kernel = cta.build(
         scheduler=scheduler,
@@ -93,6 +94,16 @@ def test_a_causal_cta_stops_at_its_diagonal() -> None:
 def test_more_keys_than_queries_shift_the_diagonal(shift: int, tiles: list[int]) -> None:
     """4 more keys are a tile more, 3 more begin one; never more tiles than there are, and one where no key is seen."""
     _, recorder = run(causal(shift=shift), toy())
+    (order,) = walked(recorder).values()
+    assert tiles == [order.count(cta) for cta in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("packed", "shift", "tiles"), [(2, 0, [1, 1, 2, 2]), (3, 0, [1, 1, 1, 2]), (2, 8, [3, 3, 4, 4])]
+)
+def test_packed_rows_see_the_keys_of_their_query(packed: int, shift: int, tiles: list[int]) -> None:
+    """Four rows a CTA are two queries, or one and a third: 2, 4, 6, 8 or 2, 3, 4, 6 keys in tiles of 4; 8 keys more."""
+    _, recorder = run(causal(packed=packed, shift=shift), toy())
     (order,) = walked(recorder).values()
     assert tiles == [order.count(cta) for cta in range(4)]
 

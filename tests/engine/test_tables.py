@@ -48,7 +48,7 @@ INNER = MainLoop(
     entry_ps=11,
     step_ps=12,
 )
-NO_MASK = [0] * 6  # no masked iterations at the end of a loop, and no diagonal that ends it
+NO_MASK = [0] * 7  # no masked iterations at the end of a loop, and no diagonal that ends it
 FIRST, MIDDLE, LAST = (Straight((1,), use_ps, ()) for use_ps in (1, 2, 3))
 
 
@@ -112,9 +112,11 @@ def test_a_second_loop_counts_on() -> None:
 
 
 def test_a_causal_loop_says_where_its_diagonal_and_its_masks_are() -> None:
-    """The last two tiles are masked; values of index slot 1, in pairs, have 64 rows; tiles have 16 keys; shift 7."""
-    causal = replace(INNER, num_last=2, diagonal=Diagonal("m", rows=64, cols=16, shift=7, group=2), diagonal_slot=1)
-    assert [[2, 1, 64, 16, 7, 2]] == flat(causal).loops[:, LOOP_NUM_LAST:].tolist()
+    """The last two tiles are masked; values of index slot 1, in pairs, have 64 rows, 4 a query; tiles have 16 keys;
+    shift 7."""
+    diagonal = Diagonal("m", rows=64, cols=16, shift=7, group=2, packed=4)
+    causal = replace(INNER, num_last=2, diagonal=diagonal, diagonal_slot=1)
+    assert [[2, 1, 64, 16, 7, 2, 4]] == flat(causal).loops[:, LOOP_NUM_LAST:].tolist()
 
 
 @pytest.mark.parametrize(

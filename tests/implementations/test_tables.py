@@ -126,21 +126,25 @@ def test_versions_of_rows_are_versions_of_the_implementation(name: str) -> None:
     assert {ALL[name].default_version} - {None} <= known
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_constants_do_not_depend_on_the_stack(name: str) -> None:
-    """A stack changes which passes run, not how long one takes; a cost row for a stack would never hold."""
-    assert [None] * len(ALL[name].costs) == [row.when.stack for row in ALL[name].costs]
+def cost_row(kernels: list[str], when: dict[str, object] | None = None, **values: float) -> dict[str, object]:
+    """A row of a table of constants."""
+    constants = {name: {"value": value, "kind": "assumed", "source": "s"} for name, value in values.items()}
+    return {"when": when or {}, "kernels": kernels, "constants": constants}
+
+
+def test_constants_of_a_stack_hold_under_it_alone() -> None:
+    """What its row does not name comes from the others; a GPU's calibration has a name of its own for it."""
+    of_stack = cost_row(["forward"], {"stack": ["mine"]}, entry_cycles=5)
+    table = implementation([], [of_stack, cost_row(["forward"], entry_cycles=1, step_cycles=3)])
+    costs = [table.kernel_costs(A100, WORKLOAD, stack)["forward"] for stack in ("mine", "yours", None)]
+    assert [(5, 3), (1, 3), (1, 3)] == [(cost.entry_cycles, cost.step_cycles) for cost in costs]
+    assert ["forward@mine", "forward"] == [row.address("forward") for row in table.costs]
 
 
 def test_costs_merge_kernel_by_kernel() -> None:
     """Rows for several kernels add up; the first value of a constant wins."""
-
-    def row(kernels: list[str], **values: float) -> dict[str, object]:
-        constants = {name: {"value": value, "kind": "assumed", "source": "s"} for name, value in values.items()}
-        return {"when": {}, "kernels": kernels, "constants": constants}
-
     costs = implementation(
-        [], [row(["qk"], entry_cycles=1), row(["qk", "pv"], entry_cycles=2, step_cycles=3)]
+        [], [cost_row(["qk"], entry_cycles=1), cost_row(["qk", "pv"], entry_cycles=2, step_cycles=3)]
     ).kernel_costs(A100, WORKLOAD)
     assert {"qk": (1, 3), "pv": (2, 3)} == {name: (cost.entry_cycles, cost.step_cycles) for name, cost in costs.items()}
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from gpusim.numeric import attention_reference, execute, inputs_for
-from gpusim.schedules import SCHEDULES, Choices, FlashChoices, WarpgroupChoices
+from gpusim.schedules import SCHEDULES, Choices, FlashChoices, KvOuterChoices, WarpgroupChoices
 from gpusim.taskgraph import TaskGraph, check_graph
 from gpusim.workloads import AttentionWorkload
 
@@ -25,10 +25,12 @@ CASES: dict[str, tuple[str, Choices]] = {
     "flash3, two": ("flash3", WarpgroupChoices(tile_q=128, tile_kv=24, stages=2, fold_scale=True)),
     "flash3, three, longest first": ("flash3", WarpgroupChoices(tile_q=192, tile_kv=40, order="longest_first")),
     "flash3, cluster": ("flash3", WarpgroupChoices(tile_q=64, tile_kv=32, cluster=2, stages=3)),
+    "flash3, packed heads": ("flash3", WarpgroupChoices(tile_q=64, tile_kv=16, pack_gqa=True)),
+    "flash3, two, packed heads": ("flash3", WarpgroupChoices(tile_q=128, tile_kv=24, stages=2, pack_gqa=True)),
 }
 FLASH1: dict[str, tuple[str, Choices]] = {
-    "flash1": ("flash1", FlashChoices(tile_q=8, tile_kv=8)),
-    "flash1, two stages": ("flash1", FlashChoices(tile_q=8, tile_kv=5, stages=2, grain=2, partials="fp32")),
+    "flash1": ("flash1", KvOuterChoices(tile_q=8, tile_kv=8)),
+    "flash1, two stages": ("flash1", KvOuterChoices(tile_q=8, tile_kv=5, stages=2, grain=2, partials="fp32")),
 }
 SHAPES = {"square": (40, 40), "ragged": (37, 45), "more queries": (45, 12), "one query": (1, 33), "one key": (30, 1)}
 LONG = {"square": (130, 130), "more keys": (70, 200), "more queries": (200, 70), "one query": (1, 150)}
@@ -72,13 +74,36 @@ def expected_output(problem: AttentionWorkload, inputs: dict[str, np.ndarray]) -
     return np.where(has_keys, attention_reference(*repeated(problem, inputs), np.where(has_keys, added, 0.0)), 0.0)
 
 
+def packed_heads(named: tuple[str, Choices], problem: AttentionWorkload) -> int:
+    """Query heads that are rows of one tile."""
+    is_packed = isinstance(named[1], WarpgroupChoices) and named[1].pack_gqa
+    return problem.heads // problem.kv_heads if is_packed else 1
+
+
+def attended(
+    named: tuple[str, Choices],
+    problem: AttentionWorkload,
+    inputs: dict[str, np.ndarray],
+    rng: random.Random | None,
+    name: str = "O",
+) -> np.ndarray:
+    """An output of the schedule, (batch · heads, N_q, columns), heads packed as it wants them: row q · group + head."""
+    group = packed_heads(named, problem)
+    q = inputs["Q"].reshape(-1, group, *inputs["Q"].shape[1:]).swapaxes(1, 2)
+    laid_out = inputs | {"Q": q.reshape(len(q), -1, q.shape[-1])}
+    if "key_lengths" in inputs:
+        laid_out["key_lengths"] = inputs["key_lengths"][::group]
+    out = execute(graph_of(named, problem), laid_out, rng=rng)[name]
+    heads = out.reshape(len(out), problem.seqlen_q, group, -1).swapaxes(1, 2)
+    return heads.reshape(-1, problem.seqlen_q, out.shape[-1])
+
+
 def assert_attention(named: tuple[str, Choices], problem: AttentionWorkload, seed: int) -> None:
     """In program order and in a random legal order of CTAs and steps."""
-    graph, inputs = graph_of(named, problem), inputs_for(problem, seed)
+    inputs = inputs_for(problem, seed)
     expected = expected_output(problem, inputs)
     for rng in (None, random.Random(seed)):
-        output = execute(graph, inputs, rng=rng)["O"]
-        np.testing.assert_allclose(output, expected, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(attended(named, problem, inputs, rng), expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("masks", [CAUSAL, PADDING, BOTH], ids=["causal", "padding", "both"])
@@ -103,12 +128,19 @@ def test_padding_in_the_fa1_order_is_the_definition(case: str, shape: str) -> No
     assert_attention(FLASH1[case], workload(SHAPES[shape], **PADDING), seed=3)
 
 
-@pytest.mark.parametrize("kv_heads", [1, 2])
+@pytest.mark.parametrize("kv_heads", [1, 2, 4])
 @pytest.mark.parametrize("masks", [{}, CAUSAL, BOTH], ids=["no mask", "causal", "both"])
 @pytest.mark.parametrize("case", CASES)
 def test_grouped_heads_and_masks_go_together(case: str, masks: dict[str, object], kv_heads: int) -> None:
-    """Four query heads on one or two K/V heads."""
+    """Four query heads on one, two or four K/V heads."""
     assert_attention(CASES[case], workload((37, 45), heads=4, kv_heads=kv_heads, **masks), seed=4)
+
+
+@pytest.mark.parametrize("shape", LONG)
+def test_a_group_that_does_not_divide_the_tile_is_the_definition(shape: str) -> None:
+    """Seven heads a K/V head: rows of one query lie in two CTAs, and a diagonal cuts inside a query's rows."""
+    problem = workload(LONG[shape], heads=7, kv_heads=1, causal=True, batch=1)
+    assert_attention(CASES["flash3, two, packed heads"], problem, seed=9)
 
 
 @pytest.mark.parametrize(("seqlen_q", "seqlen_k"), [(40, 40), (24, 40), (40, 24)])
@@ -139,16 +171,16 @@ def test_a_square_causal_mask_is_that_of_torch_with_is_causal() -> None:
 
 
 @pytest.mark.parametrize("masks", [CAUSAL, PADDING], ids=["causal", "padding"])
-@pytest.mark.parametrize("case", ["flash2", "flash2, narrow keys", "flash3, two"])
+@pytest.mark.parametrize("case", ["flash2", "flash2, narrow keys", "flash3, two", "flash3, packed heads"])
 def test_log_sum_exp_is_that_of_the_visible_scores(case: str, masks: dict[str, object]) -> None:
     """log Σ e^score over the keys a row sees; −∞ where it sees none."""
-    problem = workload((45, 30), save_lse=True, **masks)
+    problem = workload((45, 30), heads=4, kv_heads=2, save_lse=True, **masks)
     inputs = inputs_for(problem, seed=7)
     q, k, _ = repeated(problem, inputs)
     scores = q @ np.swapaxes(k, -1, -2) / 2 + bias(problem, inputs)
     with np.errstate(divide="ignore"):
         expected = np.log(np.exp(scores).sum(axis=-1, keepdims=True))
-    lse = execute(graph_of(CASES[case], problem), inputs, rng=random.Random(7))["LSE"]
+    lse = attended(CASES[case], problem, inputs, random.Random(7), "LSE")
     np.testing.assert_allclose(lse, expected, rtol=0, atol=1e-12)
 
 
