@@ -7,9 +7,17 @@ Start with `traffic.py`; `occupancy.py` says what fits, `footprint.py` what is a
 from gpusim.analytic.bounds import Bound, ceiling_ms, lower_bound, matmul_flop_per_clk, roofline_ms
 from gpusim.analytic.footprint import Footprint, check_memory, footprint
 from gpusim.analytic.occupancy import Occupancy, check_fits, occupancy, registers_per_thread
-from gpusim.analytic.traffic import KernelWork, graph_operand_bytes, kernel_work, smem_read_bytes, smem_write_bytes
+from gpusim.analytic.traffic import (
+    MMA_ROWS,
+    KernelWork,
+    graph_operand_bytes,
+    kernel_work,
+    smem_read_bytes,
+    smem_write_bytes,
+)
 
 __all__ = [
+    "MMA_ROWS",
     "Bound",
     "Footprint",
     "KernelWork",

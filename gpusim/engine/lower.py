@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpusim.analytic import matmul_flop_per_clk, smem_read_bytes, smem_write_bytes
+from gpusim.analytic import MMA_ROWS, matmul_flop_per_clk, smem_read_bytes, smem_write_bytes
 from gpusim.engine.power import PowerBudget
 from gpusim.errors import GraphError
 from gpusim.specs import SmSpec
@@ -427,7 +427,7 @@ class PipeCost:
         cost, done = self._cost, work(op)
         match op:
             case MatMul():
-                return done.flops / (self._flop_per_clk * cost.matmul_efficiency)
+                return done.flops / (self._flop_per_clk * self._matmul_efficiency(op))
             case OnlineSoftmax(scores=scores) | RowSoftmax(scores=scores):
                 if cost.softmax_cycles_per_score is not None:
                     return scores.rows * scores.cols * cost.softmax_cycles_per_score
@@ -446,6 +446,11 @@ class PipeCost:
                 return 0.0
             case _:
                 return done.fp32_ops / self._sm.fp32_lanes
+
+    def _matmul_efficiency(self, op: MatMul) -> float:
+        """Share of the dense rate: with two mma.sync instructions of rows a warp uses what it read of K or V twice."""
+        is_narrow = self._path == "mma_sync" and op.a.rows <= MMA_ROWS[self._path] * self._warps
+        return self._cost.matmul_efficiency * (self._cost.narrow_warp_efficiency if is_narrow else 1.0)
 
     def _unit_cycles(self, ops: Sequence[Op]) -> tuple[float, float, float, float]:
         done = [work(op) for op in ops]

@@ -100,8 +100,12 @@ class CostRow(BaseModel):
     constants: dict[str, Constant]
 
     def address(self, kernel: str) -> str:
-        """How a GPU's `calibration` names a kernel of this row: with the row's first number format or stack, if any."""
-        return "@".join((kernel, *(self.when.dtype or [])[:1], *(self.when.stack or [])[:1]))
+        """How a GPU's `calibration` names a kernel of this row: with what the row is for beside GPUs and versions.
+
+        That is its first number format, its first stack and its largest head dim.
+        """
+        head_dim = [] if self.when.head_dim is None else [f"d{self.when.head_dim[1]}"]
+        return "@".join((kernel, *(self.when.dtype or [])[:1], *(self.when.stack or [])[:1], *head_dim))
 
     def on(self, spec: GpuSpec, kernel: str) -> dict[str, bool | float]:
         """The row's constants for a kernel, those that the GPU's calibration replaces in their new value."""

@@ -9,7 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field
 class KernelCost(BaseModel):
     """Timing constants of one kernel on one architecture.
 
-    `matmul_efficiency` is the share of the dense rate of its tensor path that it reaches; `softmax_cycles_per_score`,
+    `matmul_efficiency` is the share of the dense rate of its tensor path that it reaches, of which mma.sync reaches
+    `narrow_warp_efficiency` where a warp has no more than 16 rows, one instruction's; `softmax_cycles_per_score`,
     `mask_cycles_per_score` (tiles on the diagonal or at the end), `rescale_cycles_per_element`,
     `elementwise_cycles_per_element` (copies, scales and adds) and `epilogue_cycles_per_element` occupy the SM's compute
     pipe (None: what ideal units need; an epilogue of 0 is free); with `epilogue_overlaps` (persistent kernels) only the
@@ -23,6 +24,7 @@ class KernelCost(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     matmul_efficiency: float = Field(default=1.0, gt=0, le=1)
+    narrow_warp_efficiency: float = Field(default=1.0, gt=0, le=1)
     softmax_cycles_per_score: float | None = Field(default=None, gt=0)
     mask_cycles_per_score: float | None = Field(default=None, ge=0)
     rescale_cycles_per_element: float | None = Field(default=None, ge=0)

@@ -8,6 +8,7 @@ from toy_gpu import CLOCK, LATENCY, LAUNCH, MOVE, NCU, SCALE, TILE_BYTES, toy
 from gpusim.dtypes import DType
 from gpusim.engine import Simulation, simulate
 from gpusim.specs import GpuSpec
+from gpusim.specs.sm import TensorPath
 from gpusim.taskgraph import (
     Exponential,
     Fill,
@@ -235,6 +236,22 @@ def test_matrix_efficiency_lengthens_products_only() -> None:
     cta.do("product", MatMul(a, a, s))
     kernel = cta.build(cost=KernelCost(matmul_efficiency=0.5))
     assert LAUNCH + 2 * MATRIX * CLOCK == latency(TaskGraph((kernel,)))
+
+
+@pytest.mark.parametrize(
+    ("rows", "path", "clocks"),
+    [(16, "mma_sync", 2 * 1024), (32, "mma_sync", 2048), (16, None, 1024), (8, "mma_sync", 2 * 512)],
+)
+def test_warps_of_one_instruction_are_slower(rows: int, path: TensorPath | None, clocks: int) -> None:
+    """Half the rate where the one warp has 16 rows or fewer of a product with 16 columns and mma.sync, else all of it."""
+    cta = builder()
+    a, b, s = cta.buffer("a", rows, 16), cta.buffer("b", 16, 16), cta.accumulator("s", rows, 16)
+    for buffer in (a, b):
+        cta.do("start", Fill(buffer, 0.0))
+    cta.do("product", MatMul(a, b, s))
+    kernel = cta.build(cost=KernelCost(narrow_warp_efficiency=0.5), tensor_path=path)
+    spec = toy(tensor_paths=("mma_sync",), mma_sync_share=1.0)
+    assert LAUNCH + clocks * CLOCK == latency(TaskGraph((kernel,)), spec)
 
 
 @pytest.mark.parametrize(

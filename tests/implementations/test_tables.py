@@ -134,11 +134,11 @@ def cost_row(kernels: list[str], when: dict[str, object] | None = None, **values
 
 def test_constants_of_a_stack_hold_under_it_alone() -> None:
     """What its row does not name comes from the others; a GPU's calibration has a name of its own for it."""
-    of_stack = cost_row(["forward"], {"stack": ["mine"]}, entry_cycles=5)
+    of_stack = cost_row(["forward"], {"stack": ["mine", "his"], "head_dim": [1, 64]}, entry_cycles=5)
     table = implementation([], [of_stack, cost_row(["forward"], entry_cycles=1, step_cycles=3)])
     costs = [table.kernel_costs(A100, WORKLOAD, stack)["forward"] for stack in ("mine", "yours", None)]
     assert [(5, 3), (1, 3), (1, 3)] == [(cost.entry_cycles, cost.step_cycles) for cost in costs]
-    assert ["forward@mine", "forward"] == [row.address("forward") for row in table.costs]
+    assert ["forward@mine@d64", "forward"] == [row.address("forward") for row in table.costs]
 
 
 def test_costs_merge_kernel_by_kernel() -> None:
