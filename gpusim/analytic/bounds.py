@@ -37,7 +37,12 @@ def matrix_pipe(dtype: DType) -> str:
 
 def ceiling_ms(workload: Workload, spec: GpuSpec) -> float:
     """Time in ms of the workload's FLOPs at the dense peak and the SM clock: no measurement can be shorter."""
-    return 1e3 * workload.flops / peak_flop_per_s(spec, workload.dtype)
+    return 1e3 * _needed_flops(workload) / peak_flop_per_s(spec, workload.dtype)
+
+
+def _needed_flops(workload: Workload) -> int:
+    """FLOPs of the convention or, where a causal mask hides more than half of the scores, of what it leaves."""
+    return workload.least_flops if isinstance(workload, AttentionWorkload) else workload.flops
 
 
 def lower_bound(workload: Workload, spec: GpuSpec, cache: Cache) -> Bound:
@@ -47,14 +52,13 @@ def lower_bound(workload: Workload, spec: GpuSpec, cache: Cache) -> Bound:
     off what must cross. What computes nothing and need not cross at all still passes the port of L2.
     """
     hbm, l2 = spec.memory.hbm, spec.memory.l2
-    flops = workload.least_flops if isinstance(workload, AttentionWorkload) else workload.flops
     l2_bytes = 0 if l2 is None else l2.size_bytes
     if cache == "cold":
         crossing = workload.input_bytes + max(0, workload.output_bytes - l2_bytes)
     else:
         crossing = max(0, compulsory_bytes(workload) - l2_bytes)
     seconds = {
-        matrix_pipe(workload.dtype): flops / peak_flop_per_s(spec, workload.dtype),
+        matrix_pipe(workload.dtype): _needed_flops(workload) / peak_flop_per_s(spec, workload.dtype),
         "HBM": crossing / hbm.peak_bandwidth_bytes_per_s,
         "special functions": workload.exps / spec.sfu_peak_ops_per_s,
     }
@@ -66,6 +70,6 @@ def lower_bound(workload: Workload, spec: GpuSpec, cache: Cache) -> Bound:
 
 def roofline_ms(workload: Workload, operand_bytes: int, spec: GpuSpec) -> float:
     """Plain roofline in ms: the larger of FLOPs/peak and each kernel's operands once/HBM peak."""
-    flops_s = workload.flops / peak_flop_per_s(spec, workload.dtype)
+    flops_s = _needed_flops(workload) / peak_flop_per_s(spec, workload.dtype)
     bytes_s = operand_bytes / spec.memory.hbm.peak_bandwidth_bytes_per_s
     return 1e3 * max(flops_s, bytes_s)

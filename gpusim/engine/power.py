@@ -1,9 +1,10 @@
 """What the power limit leaves of the clock while a step runs.
 
 A step that overlaps matrix and softmax work takes the time of the longer at the clock, but no less than its energy over
-the power that the limit leaves its SM: where time overlaps, energy adds. Power is counted over the time that the
-compute pipe is held, step by step: pauses of the pipe bank no energy for later. The clock falls continuously, not in
-the driver's steps, and only for what holds the pipe: latencies between steps stay at the full clock.
+the power that the limit leaves its SM: where time overlaps, energy adds. SMs that have a CTA share the limit, to the
+end of the kernel. Power is counted over the time that the compute pipe is held, step by step: pauses of the pipe bank
+no energy for later. The clock falls continuously, not in the driver's steps, and only for what holds the pipe:
+latencies between steps stay at the full clock.
 """
 
 from collections.abc import Sequence
@@ -44,13 +45,16 @@ class PowerBudget:
         return clock_hz * float((self.sm_w / power_w) ** (1 / (1 + self.clock_exponent)))
 
 
-def power_budget(spec: GpuSpec, dtype: DType) -> PowerBudget | None:
-    """The budget of one SM for kernels that multiply in this format; None where the GPU's energies are unknown."""
+def power_budget(spec: GpuSpec, dtype: DType, ctas: int) -> PowerBudget | None:
+    """The budget of one SM for a kernel of so many CTAs that multiplies in this format; None without known energies.
+
+    SMs that have no CTA leave their share to the others.
+    """
     energy = None if spec.power is None else spec.power.energy
     if spec.power is None or energy is None or dtype not in energy.tensor_pj_per_flop:
         return None
     return PowerBudget(
-        (spec.power.limit_w - energy.idle_w) / spec.sm.count,
+        (spec.power.limit_w - energy.idle_w) / min(spec.sm.count, ctas),
         energy.tensor_pj_per_flop[dtype] * J_PER_PJ,
         energy.exp_pj * J_PER_PJ,
         energy.clock_hz,

@@ -13,7 +13,15 @@ not throttled.
 from dataclasses import dataclass
 from typing import Literal
 
-from gpusim.analytic import KernelWork, check_memory, footprint, kernel_work, matmul_flop_per_clk, occupancy
+from gpusim.analytic import (
+    KernelWork,
+    check_dtype,
+    check_memory,
+    footprint,
+    kernel_work,
+    matmul_flop_per_clk,
+    occupancy,
+)
 from gpusim.dtypes import DType
 from gpusim.engine.clock import Environment
 from gpusim.engine.compiled import has_numba
@@ -109,7 +117,7 @@ def simulate(
     conditions = Conditions() if conditions is None else conditions
     check_graph(graph)
     for kernel in graph.kernels:
-        _check_dtype(kernel, spec)
+        check_dtype(kernel, spec)
         occupancy(kernel, spec)
     check_memory(graph, spec)
     locked = spec.at_clock(conditions.sm_clock_mhz)
@@ -125,15 +133,6 @@ def run_mode(graph: TaskGraph, mode: Mode, recorder: Recorder | None = None) -> 
             raise UnsupportedError("mode compiled records no timeline", "use mode exhaustive with a recorder")
     wants_speed = mode == "auto" and recorder is None and estimated_steps(graph) >= COMPILED_FROM_STEPS
     return "compiled" if mode == "compiled" or (wants_speed and has_numba()) else "exhaustive"
-
-
-def _check_dtype(kernel: Kernel, spec: GpuSpec) -> None:
-    known = [*spec.sm.tensor_flop_per_clk, "fp32"]
-    if kernel.compute_dtype not in known:
-        raise UnsupportedError(
-            f"{kernel.name} multiplies in {kernel.compute_dtype} but {spec.name} states no matrix rate for it",
-            f"use one of {', '.join(known)}",
-        )
 
 
 def estimated_steps(graph: TaskGraph) -> int:
@@ -232,7 +231,7 @@ class _KernelOnMachine:
         self._work = kernel_work(kernel)
         self._clock_hz = spec.sm.clock_hz
         is_mixed = self._work.flops > 0 and self._work.exps > 0  # energies are those of both works together
-        self._budget = power_budget(spec, kernel.compute_dtype) if is_mixed else None
+        self._budget = power_budget(spec, kernel.compute_dtype, kernel.ctas) if is_mixed else None
         is_limited = self._budget is not None and run.is_in_a_loop
         if self._work.flops and kernel.compute_dtype is not DType.FP32 and run.is_in_a_loop and not is_limited:
             self._clock_hz = min(self._clock_hz, spec.sm.tensor_clock_hz)

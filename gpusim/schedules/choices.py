@@ -7,6 +7,7 @@ from pydantic import BaseModel, Field, model_validator
 from gpusim.specs.sm import TensorPath
 from gpusim.strict_yaml import STRICT, PositiveWhole
 from gpusim.taskgraph.program import Scheduler
+from gpusim.workloads import AttentionWorkload
 
 WARPGROUP_ROWS = 64  # of the left operand of one wgmma
 WARPGROUP_WARPS = 4
@@ -16,7 +17,8 @@ WarpgroupRows = Annotated[PositiveWhole, Field(multiple_of=WARPGROUP_ROWS)]
 class FlashChoices(BaseModel):
     """Choices of a FlashAttention schedule.
 
-    `tile_q` and `tile_kv` are rows of a Q and of a K/V tile; `stages` buffers a streamed tile has; `fold_scale`
+    `tile_q` and `tile_kv` are rows of a Q and of a K/V tile; `compiled_head_dim` is how wide they are, the head dim
+    that the kernel was compiled for (None: the workload's own); `stages` buffers a streamed tile has; `fold_scale`
     multiplies 1/√d into Q once instead of into every score tile. `accumulator_bytes` is the machine's accumulator size;
     `ctas_per_sm` pins the residency of a released kernel. `order` is that in which work items are taken: Q tiles
     ascending within a head, or the longest first where a mask makes them differ; `scheduler` is the hardware's queue or
@@ -27,6 +29,7 @@ class FlashChoices(BaseModel):
 
     tile_q: PositiveWhole
     tile_kv: PositiveWhole
+    compiled_head_dim: PositiveWhole | None = None
     warps: PositiveWhole = 4
     stages: PositiveWhole = 1
     accumulators: Literal["smem", "registers"] = "registers"
@@ -36,6 +39,12 @@ class FlashChoices(BaseModel):
     order: Literal["ascending", "longest_first"] = "ascending"
     scheduler: Scheduler = "hardware"
     tensor_path: TensorPath | None = None
+
+    def tile_cols(self, workload: AttentionWorkload) -> tuple[int, int]:
+        """Columns of a Q or K tile, and of a V or O tile; those of V are padded as those of Q where both are one."""
+        d, d_v = workload.head_dim, workload.head_dim_v
+        padded = max(d, self.compiled_head_dim or d)
+        return padded, padded if d_v == d else d_v
 
 
 class KvOuterChoices(FlashChoices):

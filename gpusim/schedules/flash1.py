@@ -38,10 +38,9 @@ def build(workload: AttentionWorkload, choices: KvOuterChoices, costs: Mapping[s
     """One forward kernel; `costs` may hold its constants under "forward"."""
     grain = min(choices.grain, ceil_div(workload.seqlen_q, choices.tile_q))
     rows, tile_kv = choices.tile_q * grain, choices.tile_kv
-    d, d_v = workload.head_dim, workload.head_dim_v
-    scale = softmax_scale(workload)
-    q_tensor, k_tensor, v_tensor = queries(workload, rows), keys(workload, tile_kv), values(workload, tile_kv)
-    o_tensor = output(workload, rows)
+    (d, d_v), scale = choices.tile_cols(workload), softmax_scale(workload)
+    q_tensor, o_tensor = queries(workload, rows, d), output(workload, rows, d_v)
+    k_tensor, v_tensor = keys(workload, tile_kv, d), values(workload, tile_kv, d_v)
     blocks = k_tensor.row_tiles
     travelling = _travelling(workload, choices.partials, o_tensor) if blocks > 1 else ()
     first, last = Guard("j", "first"), Guard("j", "last")

@@ -29,9 +29,9 @@ def write_forward(
     row for each of `packed` heads that share K and V.
     """
     tile_q, tile_kv, stages = choices.tile_q, choices.tile_kv, choices.stages
-    q_tensor, o_tensor = queries(workload, rows, packed=packed), output(workload, rows, packed=packed)
-    k_tensor, v_tensor = keys(workload, tile_kv), values(workload, tile_kv)
-    d, d_v, scale = workload.head_dim, workload.head_dim_v, softmax_scale(workload)
+    (d, d_v), scale = choices.tile_cols(workload), softmax_scale(workload)
+    q_tensor, o_tensor = queries(workload, rows, d, packed), output(workload, rows, d_v, packed)
+    k_tensor, v_tensor = keys(workload, tile_kv, d), values(workload, tile_kv, d_v)
 
     q = cta.buffer("Q", rows, d, resident_rows=tile_q)
     k = cta.buffer("K", tile_kv, d, stages=stages)

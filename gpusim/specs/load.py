@@ -67,7 +67,8 @@ def apply_overrides(spec: GpuSpec, overrides: Mapping[str, str]) -> GpuSpec:
     """Copy of a GPU with some fields replaced; values are read as YAML scalars ("1.5e9" is a number).
 
     Each replaced field gets a source that says so. Raises ConfigError, with every problem, for an unknown path, a
-    value of the wrong type, or values that contradict one another.
+    value of the wrong type, or values that contradict one another. A clock above the file's raises the one that tensor
+    kernels sustain in proportion, unless that is set too.
     """
     values = spec.model_dump()
     problems: list[str] = []
@@ -80,11 +81,21 @@ def apply_overrides(spec: GpuSpec, overrides: Mapping[str, str]) -> GpuSpec:
         changed = GpuSpec.model_validate(values)
     except ValidationError as fault:
         raise ConfigError("--set", [*problems, *problems_from(fault, GpuSpec)]) from None
+    if "sm.clock_hz" in overrides and "sm.tensor_clock_hz" not in overrides:
+        changed = _with_tensor_clock_raised(changed, changed.sm.clock_hz / spec.sm.clock_hz)
     if "power.limit_w" in overrides and (changed.power is None or changed.power.energy is None):
         problems.append(f"power.limit_w: changes nothing on {spec.name}, whose file states no power.energy")
     if problems:
         raise ConfigError("--set", problems)
     return changed
+
+
+def _with_tensor_clock_raised(spec: GpuSpec, ratio: float) -> GpuSpec:
+    if ratio <= 1:
+        return spec
+    sm = spec.sm.model_copy(update={"tensor_clock_hz": spec.sm.tensor_clock_hz * ratio})
+    raised = Source(kind="derived", source=f"{ratio:g} times the file's, as sm.clock_hz")
+    return spec.model_copy(update={"sm": sm, "sources": {**spec.sources, "sm.tensor_clock_hz": raised}})
 
 
 def gpu_json_schema() -> dict[str, object]:

@@ -35,11 +35,19 @@ def test_a_step_within_its_power_keeps_the_clock() -> None:
 
 
 def test_the_budget_of_an_sm_is_what_idling_leaves() -> None:
-    """H100: (700 W − 100 W) / 132."""
-    budget = power_budget(load_gpu("h100_sxm5_80gb"), DType.FP16)
-    assert budget is not None
-    assert 600 / 132 == pytest.approx(budget.sm_w)
-    assert power_budget(load_gpu("a100_sxm4_80gb"), DType.FP16) is None
+    """H100: 700 W less 100 W over the SMs that work, 132 of them at most."""
+    h100 = load_gpu("h100_sxm5_80gb")
+    budgets = [power_budget(h100, DType.FP16, ctas) for ctas in (8, 132, 1000)]
+    assert [600 / 8, 600 / 132, 600 / 132] == pytest.approx([budget.sm_w for budget in budgets if budget is not None])
+    assert power_budget(load_gpu("a100_sxm4_80gb"), DType.FP16, 1000) is None
+
+
+def test_a_nearly_idle_gpu_keeps_its_clock() -> None:
+    """One head of 1,024 tokens is eight CTAs on 132 SMs."""
+    spec = load_gpu("h100_sxm5_80gb")
+    workload = AttentionWorkload(batch=1, heads=1, seqlen_q=1024, seqlen_k=1024, head_dim=128)
+    (kernel,) = simulate(plan(parse_request("flash3", "test"), spec, workload).graph, spec).kernels
+    assert spec.sm.clock_hz == kernel.sustained_hz
 
 
 @pytest.mark.parametrize(("timing", "is_throttled"), [("event", True), ("graph", True), ("ncu", False)])

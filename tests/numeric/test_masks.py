@@ -21,6 +21,8 @@ CASES: dict[str, tuple[str, Choices]] = {
     "flash2, wide keys": ("flash2", FlashChoices(tile_q=4, tile_kv=24, fold_scale=True)),
     "flash2, longest first": ("flash2", FlashChoices(tile_q=8, tile_kv=8, order="longest_first", scheduler="dynamic")),
     "flash2, sums in smem": ("flash2", FlashChoices(tile_q=8, tile_kv=4, accumulators="smem")),
+    "flash2, padded head dim": ("flash2", FlashChoices(tile_q=8, tile_kv=8, compiled_head_dim=6, stages=2)),
+    "flash3, padded head dim": ("flash3", WarpgroupChoices(tile_q=64, tile_kv=16, compiled_head_dim=8)),
     "flash3, one warpgroup": ("flash3", WarpgroupChoices(tile_q=64, tile_kv=16, stages=2)),
     "flash3, two": ("flash3", WarpgroupChoices(tile_q=128, tile_kv=24, stages=2, fold_scale=True)),
     "flash3, three, longest first": ("flash3", WarpgroupChoices(tile_q=192, tile_kv=40, order="longest_first")),
@@ -30,6 +32,7 @@ CASES: dict[str, tuple[str, Choices]] = {
 }
 FLASH1: dict[str, tuple[str, Choices]] = {
     "flash1": ("flash1", KvOuterChoices(tile_q=8, tile_kv=8)),
+    "flash1, padded head dim": ("flash1", KvOuterChoices(tile_q=8, tile_kv=8, compiled_head_dim=8)),
     "flash1, two stages": ("flash1", KvOuterChoices(tile_q=8, tile_kv=5, stages=2, grain=2, partials="fp32")),
 }
 SHAPES = {"square": (40, 40), "ragged": (37, 45), "more queries": (45, 12), "one query": (1, 33), "one key": (30, 1)}

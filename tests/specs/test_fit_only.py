@@ -107,9 +107,9 @@ def test_fit_answers_on_it(name: str) -> None:
 
 
 def test_99_kib_are_the_limit_on_compute_capability_8_6() -> None:
-    """128 x 32 in two stages at d = 192 is (128 + 2·2·32)·192·2 = 98,304 B of 101,376; at d = 200 it is 102,400."""
+    """128 x 32 in two stages at d = 192 is (128 + 2·2·32)·192·2 = 98,304 B of 101,376; d = 200 runs as 224: 114,688."""
     choices = {"tiles_q": [128], "tiles_kv": [32], "stages": [2], "warps": [8]}
-    for head_dim, size_bytes, fits in ((192, 98_304, True), (200, 102_400, False)):
+    for head_dim, size_bytes, fits in ((192, 98_304, True), (200, 114_688, False)):
         (found,) = fit_tiles(load_gpu("rtx_3090"), "flash2", head_dim=head_dim, **choices)
         assert (size_bytes, fits) == (found.smem_bytes_per_cta, found.fits)
 

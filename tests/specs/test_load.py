@@ -148,6 +148,20 @@ def test_an_override_replaces_one_field_and_its_source() -> None:
     assert 1.98e9 == base.sm.clock_hz
 
 
+@pytest.mark.parametrize(
+    ("overrides", "tensor_clock_hz"),
+    [
+        ({"sm.clock_hz": "2.2e9"}, 1.755e9 * 2.2 / 1.98),
+        ({"sm.clock_hz": "1.5e9"}, 1.755e9),
+        ({"sm.clock_hz": "2.2e9", "sm.tensor_clock_hz": "1.6e9"}, 1.6e9),
+    ],
+)
+def test_a_higher_clock_raises_that_of_tensor_kernels(overrides: dict[str, str], tensor_clock_hz: float) -> None:
+    """In proportion to the file's 1.98 and 1.755 GHz, unless it is set too; a lower clock caps it by itself."""
+    changed = apply_overrides(load_gpu("h100_sxm5_80gb"), overrides)
+    assert tensor_clock_hz == pytest.approx(changed.sm.tensor_clock_hz)
+
+
 def test_an_override_may_set_null_where_the_field_is_optional() -> None:
     """The L2 of a GPU can be taken away; its SMs cannot."""
     a100 = load_gpu("a100_sxm4_40gb")
