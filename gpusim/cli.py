@@ -1,9 +1,11 @@
 """The command line: reads options, calls the library, prints. Exit codes stand in `ExitCode`."""
 
+import io
 import json
 import logging
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
@@ -39,13 +41,23 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
+def _path(written: str) -> Path:
+    """The path of --out; an empty one, as of a variable that is not set, would mean the working folder."""
+    if not written:
+        raise InputError("--out", ["the path is empty; name one"])
+    return Path(written)
+
+
 GpuOption = Annotated[Optional[list[str]], typer.Option("--gpu", help="GPU name or YAML file; repeatable.")]  # noqa: UP045 - typer
 SetOption = Annotated[
     Optional[list[str]],  # noqa: UP045 - typer
     typer.Option("--set", help="path=value, any field of the GPU, e.g. sm.clock_hz=1.5e9; repeatable."),
 ]
 WorkersOption = Annotated[Optional[int], typer.Option(min=1, help="Processes; default all cores.")]  # noqa: UP045 - typer
-OutOption = Annotated[Optional[Path], typer.Option(help="Folder for the files; default runs/NAME-n.")]  # noqa: UP045 - typer
+OutOption = Annotated[
+    Optional[Path],  # noqa: UP045 - typer
+    typer.Option(parser=_path, metavar="PATH", help="Folder for the files; default runs/NAME-n."),
+]
 ForceOption = Annotated[bool, typer.Option("--force", help="Simulate what the size guard refuses.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on standard output, nothing else there.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="Print nothing but problems.")]
@@ -68,10 +80,13 @@ _POINT_FIELDS = (
     *("gpu", "schedule", "seqlen", "head_dim", "batch", "heads", "dtype"),
     *("tile_q", "tile_kv", "stages", "warps"),
 )
+_ARGUMENTS = ("scenario", "measured")
 
 
 def main() -> None:
     """Runs the command line; a user's mistake ends in exit code 2 with every problem on its own line."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal without µ or ≠ shows ? there
     # Where its cache folder is read-only, matplotlib uses a temporary one and says so in lines of warnings.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     try:
@@ -149,6 +164,7 @@ def run(
     from gpusim.traces import check_trace
 
     asked_trace = _trace_request(trace, trace_sms, trace_window_us)
+    _refuse_repeated(gpu=gpu, schedule=schedule, seqlen=seqlen)
     overrides = _overrides(set_)
     shape = _given(seqlen=seqlen, batch=batch, heads=heads, head_dim=head_dim, dtype=dtype)
     choices = _given(tile_q=tile_q, tile_kv=tile_kv, stages=stages, warps=warps)
@@ -264,7 +280,11 @@ def _as_option(problem: str) -> str:
     schedule, _, field = place.rpartition(", ")
     if field not in _POINT_FIELDS:
         return problem
-    return f"--{field.replace('_', '-')}: {rest}" + (f" ({schedule})" if schedule else "")
+    return f"{_option(field)}: {rest}" + (f" ({schedule})" if schedule else "")
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _given(**options: object) -> dict[str, object]:
@@ -272,8 +292,20 @@ def _given(**options: object) -> dict[str, object]:
     return {name: value for name, value in options.items() if value is not None}
 
 
+def _refuse_repeated(**lists: Sequence[object] | None) -> None:
+    """Raises InputError where an option, or an argument, holds a value twice: it would only be done again."""
+    problems = [
+        f"{name if name in _ARGUMENTS else _option(name)}: {value} is given {count} times; keep one"
+        for name, values in lists.items()
+        for value, count in Counter(values).items()
+        if count > 1
+    ]
+    if problems:
+        raise InputError("command line", problems)
+
+
 def _refuse_point_options(options: Iterable[str]) -> None:
-    given = [f"--{name.replace('_', '-')}" for name in options]
+    given = [_option(name) for name in options]
     if given:
         raise ScenarioError(
             "command line", [f"{', '.join(given)} would change the scenario; edit the file, or leave the file out"]
@@ -294,7 +326,7 @@ def compare(
     quiet: QuietOption = False,
     max_mape: Annotated[
         Optional[float],  # noqa: UP045 - typer
-        typer.Option(min=0, help="Exit 1 when the mean absolute error, in percent, is above this."),
+        typer.Option(min=0, help="Exit 1 when the mean |error| of the rows, but for suspects, is above this percent."),
     ] = None,
 ) -> None:
     """Simulate every measured row under its own conditions, and print the errors.
@@ -307,6 +339,7 @@ def compare(
     from gpusim.compare_page import run_comparison
     from gpusim.runs import check_out
 
+    _refuse_repeated(measured=measured, gpu=gpu)
     check_out(out)
     with _progress("simulating", None, quiet=quiet or json_) as advance:
         done = run_comparison(
@@ -332,7 +365,8 @@ def compare(
     figures = done.comparison.figures()
     missed = max_mape is not None and (figures is None or figures.mape_pct > max_mape)
     if missed and max_mape is not None:
-        reached = "no row was simulated" if figures is None else f"the mean absolute error is {figures.mape_pct:.1f} %"
+        none = "no simulated row counts" if done.comparison.compared else "no row was simulated"
+        reached = none if figures is None else f"the mean absolute error is {figures.mape_pct:.1f} %"
         print(f"error: --max-mape {max_mape:g}: {reached}", file=sys.stderr)
     if done.comparison.was_interrupted:
         print(f"interrupted: {len(done.comparison.compared)} rows are simulated", file=sys.stderr)
@@ -349,7 +383,9 @@ def compare(
 def calibrate(
     measured: Annotated[list[str], typer.Argument(help="Measured CSV files, or names of shipped ones.")],
     gpu: Annotated[str, typer.Option("--gpu", help="GPU name or YAML file that the rows were taken on.")],
-    out: Annotated[Path, typer.Option("-o", "--out", help="GPU file to write, ending in .yaml.")],
+    out: Annotated[
+        Path, typer.Option("-o", "--out", parser=_path, metavar="PATH", help="GPU file to write, ending in .yaml.")
+    ],
     implementation: Annotated[
         Optional[str],  # noqa: UP045 - typer
         typer.Option(help="Fit the constants of its kernels that are marked fitted, instead of the GPU's."),
@@ -372,6 +408,7 @@ def calibrate(
     """
     from gpusim.calibrate_page import run_calibration
 
+    _refuse_repeated(measured=measured, constant=constant, hold_out=hold_out)
     with _progress("simulating", None, quiet=quiet or json_) as advance:
         done = run_calibration(
             measured,
@@ -410,6 +447,7 @@ def fit(
     """
     from gpusim.fit_page import print_fits, run_fits
 
+    _refuse_repeated(gpu=gpu, tile_q=tile_q, tile_kv=tile_kv, stages=stages, warps=warps)
     fits = run_fits(
         gpu,
         schedule,
@@ -431,7 +469,9 @@ def replay(
         Optional[list[str]],  # noqa: UP045 - typer
         typer.Argument(help="Scenario files or names of shipped ones; default: the demos of the gallery."),
     ] = None,
-    out: Annotated[Path, typer.Option("-o", "--out", help="Page to write.")] = Path("replay.html"),
+    out: Annotated[Path, typer.Option("-o", "--out", parser=_path, metavar="PATH", help="Page to write.")] = Path(
+        "replay.html"
+    ),
     gpu: GpuOption = None,
     set_: SetOption = None,
     seed: Annotated[Optional[int], typer.Option(help="Draws Q, K and V; default: that of the gallery.")] = None,  # noqa: UP045 - typer
@@ -451,6 +491,7 @@ def replay(
 
     if out.is_dir():
         raise InputError("-o", [f"got {out}, which is a folder; name a file, as in {out / 'replay.html'}"])
+    _refuse_repeated(scenario=scenario, gpu=gpu)
     overrides = _overrides(set_)
     loaded = [load_scenario(name, gpus=gpu or (), overrides=overrides) for name in scenario or GALLERY]
     built = build_replay(loaded, SEED if seed is None else seed)
@@ -458,8 +499,11 @@ def replay(
         print(f"left out: {line}", file=sys.stderr)
     if not built.replay.lanes:
         raise typer.Exit(ExitCode.NO_POINT_OK)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(out, replay_html(built.replay))
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(out, replay_html(built.replay))
+    except OSError as error:
+        raise InputError(str(out), [f"cannot be written: {error.strerror}; choose another file with -o"]) from None
     if not quiet:
         titles = "; ".join(demo.title for demo in built.replay.demos)
         print(f"{out}: {len(built.replay.demos)} demos ({titles})")
@@ -500,7 +544,7 @@ def gpus(
 
 @app.command()
 def schedules(
-    name: Annotated[Optional[str], typer.Argument(help="Implementation to show.")] = None,  # noqa: UP045 - typer
+    name: Annotated[Optional[str], typer.Argument(help="Implementation (NAME@VERSION too) or schedule.")] = None,  # noqa: UP045 - typer
 ) -> None:
     """List schedules and implementations, or show one with its tables and sources.
 

@@ -2,9 +2,11 @@
 
 Error is simulated / measured − 1. Two baselines stand beside it on the same rows: the plain roofline, and the roofline
 times one constant for every series, fitted to that series (its median ratio): what a spreadsheet could do. A row that
-holds no latency but the memory of a training step is checked by its list of buffers, without simulation.
+holds no latency but the memory of a training step is checked by its list of buffers, without simulation. A row that
+claims more than its GPU can do is simulated and shown, and stands in no figure.
 """
 
+import difflib
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,7 +17,7 @@ from typing import Literal, NamedTuple, Self
 
 from gpusim.engine import Mode
 from gpusim.errors import InputError, MeasuredError
-from gpusim.implementations import ScheduleRequest, implementations
+from gpusim.implementations import ScheduleRequest, implementations, names_that_compute
 from gpusim.implementations.training_memory import training_footprint
 from gpusim.measured import MeasuredFile, MeasuredRow, SkippedRow, read_all, verdict
 from gpusim.measured.ceiling import above_ceiling, claims_too_much
@@ -54,8 +56,8 @@ class SeriesKey(NamedTuple):
 class ComparedRow:
     """A measured row, its simulation, and what the trust list says about it.
 
-    `above_ceiling` says what the row claims that its GPU cannot do; such a row does not count. `is_gpu_fitted` is set
-    where constants of the simulated GPU were fitted to rows of the same file.
+    `above_ceiling` says what the row claims that its GPU cannot do; such a row stands in no figure. `is_gpu_fitted` is
+    set where constants of the simulated GPU were fitted to rows of the same file.
     """
 
     row: MeasuredRow
@@ -178,6 +180,11 @@ class Comparison:
     suspects: tuple[Suspect, ...] = ()
 
     @property
+    def counted(self) -> tuple[ComparedRow, ...]:
+        """The rows that stand in figures: all but those that claim more than their GPU can do."""
+        return tuple(item for item in self.compared if item.above_ceiling is None)
+
+    @property
     def rows(self) -> int:
         """How many measured rows there are, simulated or skipped."""
         return len(self.compared) + len(self.skipped)
@@ -193,17 +200,17 @@ class Comparison:
         return replace(self, compared=tuple(kept))
 
     def figures(self) -> ErrorFigures | None:
-        """Figures over every simulated row with a latency; None if there is none."""
-        return _figures(self.compared)
+        """Figures over every simulated row with a latency that counts; None if there is none."""
+        return _figures(self.counted)
 
     def trusted_figures(self) -> ErrorFigures | None:
-        """Figures over the rows that the trust list counts."""
-        return _figures([item for item in self.compared if item.is_trusted])
+        """Figures over those that the trust list counts too; it says nothing against rows of files it does not name."""
+        return _figures([item for item in self.counted if item.is_trusted])
 
     def series(self) -> list[SeriesFigures]:
         """Figures by series, in order of first appearance."""
         groups: dict[SeriesKey, list[ComparedRow]] = {}
-        for item in self.compared:
+        for item in self.counted:
             if item.error is not None:
                 groups.setdefault(_key_of(item), []).append(item)
         return [_series_figures(key, items) for key, items in groups.items()]
@@ -211,7 +218,7 @@ class Comparison:
     def worst_rows(self) -> list[ComparedRow]:
         """The row of every series whose latency is furthest off, in order of the series' first appearance."""
         worst: dict[SeriesKey, ComparedRow] = {}
-        for item in self.compared:
+        for item in self.counted:
             key = _key_of(item)
             if item.error is not None and (key not in worst or abs(item.error) > abs(worst[key].error or 0.0)):
                 worst[key] = item
@@ -220,7 +227,7 @@ class Comparison:
     def checks(self, *, trusted: bool = False) -> list[CheckFigures]:
         """Errors of counters by series and counter, in order of first appearance; `trusted` keeps rows that count."""
         groups: dict[tuple[SeriesKey, str], list[float]] = {}
-        for item in self.compared:
+        for item in self.counted:
             for metric, check in item.checks().items() if item.is_trusted or not trusted else ():
                 groups.setdefault((_key_of(item), metric), []).append(check["error"])
         return [_check_figures(key, metric, errors) for (key, metric), errors in groups.items()]
@@ -296,7 +303,7 @@ def compare(
     """Simulates every measured row that has a model.
 
     `spec_of` gives the GPU to simulate a preset's rows on, None to leave them out; `on_start` learns how many points
-    there are. Raises MeasuredError when no file can be read.
+    there are. Raises MeasuredError when no file can be read, or one is given twice.
     """
     files, unreadable = read_all(paths)
     if not files:
@@ -403,7 +410,7 @@ def point_of(row: MeasuredRow, spec_of: SpecOf) -> tuple[Point | None, str]:
     """The point that simulates a row under its own conditions, or None and the reason there is none."""
     known = implementations()
     if row.implementation not in known:
-        return None, f"no model of {row.implementation} yet"
+        return None, f"no model of {row.implementation} yet; {_known_text(row)}"
     versions = known[row.implementation].versions
     if row.version is not None and row.version not in versions:
         listed = f"; known are {', '.join(versions)}" if versions else ""
@@ -412,6 +419,13 @@ def point_of(row: MeasuredRow, spec_of: SpecOf) -> tuple[Point | None, str]:
     if spec is None:
         return None, reason
     return Point(spec, ScheduleRequest(row.implementation, row.version), row.workload, row.conditions), ""
+
+
+def _known_text(row: MeasuredRow) -> str:
+    """The names that this kernel's may be meant to be, or else all that compute what the row is about."""
+    known = names_that_compute(type(row.workload))
+    close = difflib.get_close_matches(row.implementation.lower(), known)
+    return f"{'the nearest known names are' if close else 'known are'} {', '.join(close or known)}"
 
 
 def _spec(gpu: str, spec_of: SpecOf) -> tuple[GpuSpec | None, str]:

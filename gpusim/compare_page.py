@@ -22,7 +22,7 @@ from gpusim.engine import Mode
 from gpusim.errors import ConfigError
 from gpusim.explain import Explanation, explain
 from gpusim.implementations import check_calibration
-from gpusim.measured import find_measured
+from gpusim.measured import OTHER_FILE, find_measured
 from gpusim.report import json_text, results_csv
 from gpusim.report.answers import Measurement
 from gpusim.report.html import Provenance, Table, report_html
@@ -83,9 +83,9 @@ class FinishedComparison:
         return write_files(out, "compare", files)
 
     def _errors(self) -> dict[str, list[tuple[float, float]]]:
-        """(measured latency in ms, error) of every row, by implementation and GPU."""
+        """(measured latency in ms, error) of every row that counts, by implementation and GPU."""
         series: dict[str, list[tuple[float, float]]] = {}
-        for item in self.comparison.compared:
+        for item in self.comparison.counted:
             if item.error is not None and item.row.latency_ms is not None:
                 name = f"{item.row.implementation} {item.result.gpu}"
                 series.setdefault(name, []).append((item.row.latency_ms, item.error))
@@ -109,7 +109,7 @@ class FinishedComparison:
                 item.row.source,
             )
             for item in rows
-            if item.row.latency_ms is not None
+            if item.row.latency_ms is not None and item.above_ceiling is None
         ]
         return report_html(
             ", ".join(path.stem for path in self.paths),
@@ -148,15 +148,36 @@ class FinishedComparison:
         if series:
             console.print(errors_table(sorted(series, key=lambda row: (row.file, row.gpu)), width=console.width))
         _print_checks(console, done.checks())
-        _print_figures(console, "all simulated rows", done.figures())
-        _print_figures(console, "rows the trust list counts", done.trusted_figures())
-        parts = {"of attention": done.only(attention=True), "of single kernels": done.only(attention=False)}
-        if all(part.compared for part in parts.values()):
-            for what, part in parts.items():
-                _print_figures(console, f"  {what}, rows the trust list counts", part.trusted_figures())
+        _print_figures(console, _counted_text(done), done.figures())
+        trusted = _trusted_text(done)
+        if trusted is not None:
+            _print_trusted(console, trusted, done)
         console.print(
             f"Files: {folder}/report.html, compare.json, results.csv, errors.png, manifest.json", soft_wrap=True
         )
+
+
+def _counted_text(done: Comparison) -> str:
+    """What the total is over."""
+    left_out = len(done.compared) - len(done.counted)
+    return "all simulated rows" + (f" but {left_out} suspect" if left_out else "")
+
+
+def _trusted_text(done: Comparison) -> str | None:
+    """What the figures of the trust list are over; None where it is about none of these files."""
+    of_others = {item.row.file for item in done.counted if item.trust_reason == OTHER_FILE}
+    if of_others == {item.row.file for item in done.counted}:
+        return None
+    others = f", and all of {', '.join(sorted(of_others))}" if of_others else ""
+    return f"rows the trust list counts{others}"
+
+
+def _print_trusted(console: Console, what: str, done: Comparison) -> None:
+    _print_figures(console, what, done.trusted_figures())
+    parts = {"of attention": done.only(attention=True), "of single kernels": done.only(attention=False)}
+    if all(part.compared for part in parts.values()):
+        for kind, part in parts.items():
+            _print_figures(console, f"  {kind}, {what}", part.trusted_figures())
 
 
 def _headline(done: Comparison) -> str | None:
@@ -164,7 +185,7 @@ def _headline(done: Comparison) -> str | None:
     figures = done.figures()
     if figures is None:
         return None
-    worst = max((item for item in done.compared if item.error is not None), key=lambda item: abs(item.error or 0.0))
+    worst = max((item for item in done.counted if item.error is not None), key=lambda item: abs(item.error or 0.0))
     where = f"{Path(worst.row.file).name}, line {worst.row.line}"
     return (
         f"Over {figures.n} measured {'rows' if figures.n > 1 else 'row'} the simulated latency is off by "
@@ -200,7 +221,7 @@ def _tables(done: Comparison) -> list[Table]:
         ),
         Table(
             "Rows that claim more than their GPU can do",
-            "They are shown, and left out of the errors that count.",
+            "They stand in no figure, plot or error of this page.",
             ("file", "line", "reason"),
             [(Path(suspect.file).name, suspect.line, suspect.reason) for suspect in done.suspects],
         ),
@@ -349,7 +370,7 @@ def _print_assumed(console: Console, done: Comparison) -> None:
 def _print_suspects(console: Console, done: Comparison) -> None:
     for suspect in done.suspects[:_SHOWN_SUSPECTS]:
         where = f"{Path(suspect.file).name}, line {suspect.line}"
-        console.print(f"  suspect: {where}: {suspect.reason}; it does not count", soft_wrap=True)
+        console.print(f"  suspect: {where}: {suspect.reason}; it stands in no figure", soft_wrap=True)
     if len(done.suspects) > _SHOWN_SUSPECTS:
         console.print(f"  … {len(done.suspects) - _SHOWN_SUSPECTS} more suspect rows; all are in compare.json")
 

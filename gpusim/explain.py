@@ -6,11 +6,15 @@ wait's share of the time in which CTA slots hold one. And no change of waits end
 Leaves out that CTAs may be dealt out more or less luckily after a change, and that two changes may share their gain.
 """
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from gpusim.analytic import MMA_ROWS
 from gpusim.report.wording import duration, listed, percent, significant
 from gpusim.results import KernelResult, PointResult
+from gpusim.schedules import SCHEDULES, FlashChoices, WarpgroupChoices
+from gpusim.schedules.choices import WARPGROUP_ROWS, KvOuterChoices
 from gpusim.specs import GpuSpec
 from gpusim.trace import Stall
 from gpusim.workloads import ChaseWorkload
@@ -28,7 +32,14 @@ _SPENT = {
     _FIXED: "fixed (launches, host)",
     _IDLE: "idle",
 }
-_UNITS = {"tensor": "matrix units", "sfu": "exponentials", "fp32": "FP32 lanes", "smem": "shared memory", "l2": "L2"}
+_UNITS = {
+    "tensor": "matrix units",
+    "sfu": "exponentials",
+    "fp32": "FP32 lanes",
+    "smem": "shared memory",
+    "l2": "L2",
+    "hbm": "HBM",
+}
 _TOLD_UNITS = 3
 _LEAST_TOLD = 0.0005  # of the latency; less rounds to 0.0 %
 
@@ -257,19 +268,41 @@ class _Account:
         return f"more HBM bandwidth, or fewer bytes{reads}"
 
     def _larger_tile(self) -> str:
-        tiles = {name: getattr(self.result, name) for name in ("tile_q", "tile_m")}
-        return "".join(f" by a larger {name} than {size}" for name, size in tiles.items() if size)
+        return "".join(f" by {larger}" for larger in self._larger({"tile_q": "seqlen_q", "tile_m": "m"}))
+
+    def _larger(self, lengths: Mapping[str, str]) -> list[str]:
+        """Tile sides that may grow, each with the length that it cuts up: none beyond that."""
+        sides = {name: (getattr(self.result, name), getattr(self.result, length)) for name, length in lengths.items()}
+        return [f"a larger {name} than {size}" for name, (size, whole) in sides.items() if size and size < whole]
+
+    def _smaller(self) -> list[str]:
+        """Tile sides by which there are more CTAs when they shrink; none below a matrix instruction's."""
+        least = 1 if self.spec.sm.register_file is None else MMA_ROWS["mma_sync"]
+        kind = SCHEDULES[self.result.schedule].choices
+        if kind is WarpgroupChoices:
+            least = WARPGROUP_ROWS
+        names = ("tile_m",) if kind is KvOuterChoices else ("tile_q", "tile_m")  # FA-1 has a CTA a head
+        sizes = {name: getattr(self.result, name) for name in names}
+        return [f"a smaller {name} than {size}" for name, size in sizes.items() if size and size > least]
 
     def _loads_text(self) -> str:
         if self.result.kind is ChaseWorkload:
             return "a shorter latency of each load"
         stages = self.result.stages
         ahead = "loads further ahead" if stages is None else f"more stages than {stages}"
-        return f"{self._or_more_ctas([ahead])}, for the waits for tiles"
+        changes = [] if stages is not None and self._streamed_tiles() <= stages else [ahead]
+        return f"{self._or_more_ctas(changes) or 'a shorter latency of loads'}, for the waits for tiles"
+
+    def _streamed_tiles(self) -> float:
+        """Tiles that pass a CTA of a flash schedule one after another; without end where nothing says how many."""
+        result, kind = self.result, SCHEDULES[self.result.schedule].choices
+        side, length = (result.tile_q, result.seqlen_q) if kind is KvOuterChoices else (result.tile_kv, result.seqlen_k)
+        if not issubclass(kind, FlashChoices) or not side or not length:
+            return math.inf
+        return math.ceil(length / side)
 
     def _steps_text(self) -> str:
-        tiles = {name: getattr(self.result, name) for name in ("tile_kv", "tile_k")}
-        larger = [f"a larger {name} than {size}" for name, size in tiles.items() if size]
+        larger = self._larger({"tile_kv": "seqlen_k", "tile_k": "k"})
         return f"{self._or_more_ctas(larger) or 'shorter latencies'}, for the latency of steps and prologues"
 
     def _or_more_ctas(self, changes: list[str]) -> str:
@@ -280,8 +313,7 @@ class _Account:
 
     def _idle_text(self) -> str:
         result, kernel = self.result, self.kernel
-        sizes = {name: getattr(result, name) for name in ("tile_q", "tile_m")}
-        smaller = [f"a smaller {name} than {size}" for name, size in sizes.items() if size]
+        smaller = self._smaller()
         if kernel.waves < 1:
             more = [*smaller, "a larger batch or more heads"] if result.heads else [*smaller, "more CTAs"]
             return f"{' or '.join(more)}, for the CTA slots left empty"

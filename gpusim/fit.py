@@ -9,14 +9,17 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gpusim.analytic import occupancy, registers_per_thread
+from gpusim.analytic import check_dtype, occupancy, registers_per_thread
 from gpusim.dtypes import DType
 from gpusim.errors import DoesNotFitError, ScenarioError, UnknownNameError
 from gpusim.implementations import ScheduleRequest, implementations, names_that_compute, parse_request
-from gpusim.implementations.choosing import over_table, validated
-from gpusim.schedules import SCHEDULES, FlashChoices, Schedule, WarpgroupChoices
+from gpusim.implementations.attention_plan import check_supported
+from gpusim.implementations.choosing import check_graph_fits, over_table, partial_sides, validated
+from gpusim.schedules import SCHEDULES, Choices, FlashChoices, Schedule, WarpgroupChoices
 from gpusim.schedules.choices import WARPGROUP_ROWS
 from gpusim.specs import GpuSpec
+from gpusim.specs.sm import WARP_THREADS
+from gpusim.taskgraph import Kernel
 from gpusim.workloads import AttentionWorkload
 
 _TILES = (16, 32, 64, 128, 256)
@@ -27,7 +30,10 @@ _LONG = 16384  # tables may have other tiles for short sequences
 
 @dataclass(frozen=True, slots=True)
 class TileFit:
-    """One tile choice on one GPU: shared memory in bytes, registers, CTAs per SM, or why it does not fit."""
+    """One tile choice on one GPU: shared memory in bytes, registers, CTAs per SM, or why it does not fit.
+
+    `limited_by` is what keeps an SM from holding one CTA more, or any.
+    """
 
     tile_q: int
     tile_kv: int
@@ -69,16 +75,19 @@ def fit_tiles(
 ) -> list[TileFit]:
     """Every combination of the given sizes, in order; of what is left empty, the usual sizes and the released one.
 
-    Raises UnknownNameError, ScenarioError for sizes that the schedule does not take, and UnsupportedError where the GPU
-    lacks its matrix instructions.
+    Raises UnknownNameError, ScenarioError for sizes that the schedule does not take, and UnsupportedError where a run
+    would: the GPU lacks its matrix instructions or the number format, or no model covers that.
     """
     request = _request(implementation)
     schedule, shape = request.schedule, {"head_dim": head_dim, "dtype": dtype}
-    table = _table(request, spec, _workload(shape, _LONG, _LONG))
+    workload = _workload(shape, _LONG, _LONG)
+    table = _table(request, spec, workload)
     stated = {"tile_q": tiles_q, "tile_kv": tiles_kv, "stages": stages, "warps": warps}
     sizes = _usual_sizes(schedule, spec, table) | {name: given for name, given in stated.items() if given}
     combinations = [dict(zip(sizes, values, strict=True)) for values in itertools.product(*sizes.values())]
-    return [_fit(spec, schedule, over_table(table, combination), shape) for combination in combinations]
+    tried = [validated(schedule, over_table(table, combination)) for combination in combinations]
+    check_supported(workload, implementations()[request.name], schedule, spec)
+    return [_fit(spec, schedule, choices, shape) for choices in tried]
 
 
 def _request(written: str) -> ScheduleRequest:
@@ -116,16 +125,19 @@ def _workload(shape: Mapping[str, object], seqlen_q: int, seqlen_k: int) -> Atte
     return AttentionWorkload.model_validate({"batch": 1, "heads": 1} | lengths | dict(shape))
 
 
-def _fit(spec: GpuSpec, schedule: Schedule, values: Mapping[str, object], shape: Mapping[str, object]) -> TileFit:
-    choices = validated(schedule, values)
+def _fit(spec: GpuSpec, schedule: Schedule, choices: Choices, shape: Mapping[str, object]) -> TileFit:
     assert isinstance(choices, FlashChoices)  # as those of every implementation that fits
     workload = _workload(shape, choices.tile_q, 2 * choices.tile_kv)
-    (kernel,) = schedule.build(workload, choices, {}).kernels
-    ctas, limited_by, reason = 0, "", None
+    graph = schedule.build(workload, choices, {})
+    (kernel,) = graph.kernels
+    check_dtype(kernel, spec)
+    ctas, reason = 0, None
     try:
+        check_graph_fits(graph, schedule, choices, spec, workload, ("tile_q", "tile_kv"))
         found = occupancy(kernel, spec)
         ctas, limited_by = found.ctas_per_sm, found.limited_by
     except DoesNotFitError as error:
+        limited_by = "matrix instructions" if partial_sides(choices, spec, workload) else _exceeded(kernel, spec)
         reason = f"{error.reason}; {error.fix}"
     return TileFit(
         choices.tile_q,
@@ -141,3 +153,9 @@ def _fit(spec: GpuSpec, schedule: Schedule, values: Mapping[str, object], shape:
         limited_by,
         reason,
     )
+
+
+def _exceeded(kernel: Kernel, spec: GpuSpec) -> str:
+    if kernel.smem_bytes > spec.sm.smem_per_cta_max_bytes:
+        return "shared memory"
+    return "threads" if WARP_THREADS * kernel.warps > spec.sm.max_threads_per_cta else "registers"

@@ -113,16 +113,8 @@ def _table(fits: Fits, spec: GpuSpec, rows: Sequence[TileFit], *, width: int) ->
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("limited by", overflow="fold")
     for fit in rows:
-        verdict = fit.limited_by if fit.fits else _short_reason(fit, spec)
+        verdict = fit.limited_by if fit.fits else f"refused: {fit.limited_by}"
         cells = (fit.tile_q, fit.tile_kv, fit.stages, fit.warps, f"{fit.smem_bytes_per_cta:,}")
         registers = fit.registers_per_thread or "-"
         table.add_row(*map(str, cells), str(registers), str(fit.ctas_per_sm), verdict)
     return table
-
-
-def _short_reason(fit: TileFit, spec: GpuSpec) -> str:
-    if fit.smem_bytes_per_cta > spec.sm.smem_per_cta_max_bytes:
-        return "refused: shared memory"
-    if 32 * fit.warps > spec.sm.max_threads_per_cta:
-        return "refused: threads"
-    return "refused: registers"

@@ -1,4 +1,4 @@
-"""Measured points that belong over a scenario's simulated curves, and the errors where both exist."""
+"""Measured points that belong over a scenario's simulated curves, errors where both exist, and what fits nowhere."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gpusim.implementations import implementations
-from gpusim.measured import MeasuredRow, find_measured, read_measured
+from gpusim.measured import MeasuredFile, MeasuredRow, find_measured, read_measured
 from gpusim.point import Point
 from gpusim.report import Axis, MeasuredPoint, Measurement, axis_of, series_names
 from gpusim.report.tables import SeriesError
@@ -20,7 +20,7 @@ class Overlay:
 
     `matched` are measurements of simulated points, `drawn` those and what else lies on a curve. `measured_ms` maps
     point numbers to measured latencies in ms; `errors` maps the names of curves to mean absolute error in percent and
-    the number of points behind it.
+    the number of points behind it. `used` says file by file how many rows match, and why where none does.
     """
 
     drawn: tuple[MeasuredPoint, ...]
@@ -28,6 +28,7 @@ class Overlay:
     measured_ms: Mapping[int, float]
     errors: Mapping[str, tuple[float, int]]
     series: tuple[SeriesError, ...]
+    used: tuple[str, ...]
 
 
 def overlay(points: Sequence[Point], results: Sequence[PointResult], measured: Sequence[str]) -> Overlay:
@@ -44,8 +45,11 @@ def overlay(points: Sequence[Point], results: Sequence[PointResult], measured: S
     measured_ms: dict[int, float] = {}
     series: list[SeriesError] = []
     errors: dict[str, tuple[float, int]] = {}
+    used: list[str] = []
     for file in measured:
-        rows = read_measured(find_measured(file)).rows
+        table = read_measured(find_measured(file))
+        rows = table.rows
+        matching: set[int] = set()
         for curve, members in curves.items():
             on_curve = [row for row in rows if row.latency_ms is not None and _same_curve(row, members, axis)]
             drawn.extend(
@@ -61,6 +65,7 @@ def overlay(points: Sequence[Point], results: Sequence[PointResult], measured: S
             }
             matched = {number: latency_ms for number, (_, latency_ms) in of_row.items()}
             measured_ms |= matched
+            matching |= {row.line for row in on_curve if any(row.workload == member.workload for member in members)}
             role = _role(members[0], file)
             of_points.extend(
                 Measurement(number, latency_ms, file, role, row.source) for number, (row, latency_ms) in of_row.items()
@@ -69,7 +74,54 @@ def overlay(points: Sequence[Point], results: Sequence[PointResult], measured: S
             if found is not None:
                 series.append(found)
                 errors.setdefault(curve, (found.mape_pct, found.n))
-    return Overlay(tuple(drawn), tuple(of_points), measured_ms, errors, tuple(series))
+        used.append(_used_text(file, table, len(matching), points))
+    return Overlay(tuple(drawn), tuple(of_points), measured_ms, errors, tuple(series), tuple(used))
+
+
+def _used_text(file: str, table: MeasuredFile, matching: int, points: Sequence[Point]) -> str:
+    """How many rows of a file match a point, which cannot be used, and what keeps the nearest from matching."""
+    text = f"{file}: {matching} of {len(table.rows) + len(table.skipped)} rows match a point"
+    if table.skipped:
+        first = table.skipped[0]
+        text += f"; {len(table.skipped)} cannot be used (line {first.line}: {first.reason})"
+    if not matching and table.rows and points:
+        line, differences = min(
+            ((row.line, _differences(row, point)) for row in table.rows for point in points),
+            key=lambda found: len(found[1]),
+        )
+        text += f"; the nearest, line {line}, has {', '.join(differences)}"
+    return text
+
+
+def _differences(row: MeasuredRow, point: Point) -> list[str]:
+    """What keeps a row from matching a point, field by field."""
+    asked = point.request
+    pairs: dict[str, tuple[object, object]] = {
+        "gpu": (row.gpu, point.spec.name),
+        "kernel": (row.implementation, asked.label),
+        "version": (row.version, row.version if asked.version is None else asked.version),
+    }
+    if type(row.workload) is type(point.workload):
+        simulated = point.workload.model_dump(by_alias=True)
+        pairs |= {name: (value, simulated[name]) for name, value in row.workload.model_dump(by_alias=True).items()}
+    else:
+        pairs["kind"] = (type(row.workload).__name__, type(point.workload).__name__)
+    found = [
+        f"{name} {_word(has)} where the point has {_word(wanted)}"
+        for name, (has, wanted) in pairs.items()
+        if has != wanted
+    ]
+    return found + (["no latency"] if row.latency_ms is None else [])
+
+
+def _word(value: object) -> str:
+    match value:
+        case None:
+            return "none"
+        case bool():
+            return str(value).lower()
+        case _:
+            return str(value)
 
 
 def _same_curve(row: MeasuredRow, points: Sequence[Point], axis: Axis) -> bool:

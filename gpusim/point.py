@@ -25,6 +25,7 @@ from gpusim.units import ms_from_ps
 from gpusim.workloads import AttentionWorkload, ChaseWorkload, Conditions, Workload
 
 SIZE_GUARD_STEPS = 10_000_000  # loop steps on SimPy; about a minute of simulation
+STEPS_PER_CTA = 16  # loop steps that take as long as starting and ending a CTA; half as many on SimPy
 COMPILED_STEPS_PER_SIMPY_STEP = 20  # what machine code walks while SimPy walks one, at the least
 REPORTED_CHOICES = {
     *("tile_q", "tile_kv", "tile_m", "tile_n", "tile_k"),
@@ -48,7 +49,8 @@ def run_point(
 ) -> ShownResult:
     """Simulates a point. A refusal becomes a result with its status, reason and fix; nothing is raised for it.
 
-    Without `force`, a point that would walk more than SIZE_GUARD_STEPS loop steps is refused.
+    Without `force`, a point that would walk more than SIZE_GUARD_STEPS loop steps is refused; a CTA counts as
+    STEPS_PER_CTA of them beside its own.
     """
     try:
         planned = _planned(point)
@@ -88,12 +90,13 @@ def _check_memory(point: Point, planned: Plan) -> None:
 
 
 def _guard_size(workload: Workload, planned: Plan, mode: str) -> None:
-    steps = estimated_steps(planned.graph)
+    steps, ctas = estimated_steps(planned.graph), sum(kernel.ctas for kernel in planned.graph.kernels)
+    size = steps + STEPS_PER_CTA * ctas
     limit = SIZE_GUARD_STEPS * (COMPILED_STEPS_PER_SIMPY_STEP if mode == "compiled" else 1)
-    if steps > limit:
+    if size > limit:
         raise DoesNotFitError(
-            f"size guard: the point walks {steps:,} loop steps, about {steps / limit:.1f} times the minute that the "
-            f"guard allows ({limit:,} steps)",
+            f"size guard: the point walks {steps:,} loop steps of {ctas:,} CTAs, about {size / limit:.1f} times the "
+            f"minute that the guard allows ({limit:,} steps, a CTA counted as {STEPS_PER_CTA} more)",
             f"pass --force to simulate it all the same, or lower {_what_to_lower(workload)}",
         )
 
@@ -117,8 +120,9 @@ def _with_host(point: Point) -> Conditions:
 
 
 def answer(point: Point, **fields: object) -> ShownResult:
-    """A result with the point's inputs and the given fields."""
+    """A result with the point's inputs, the choices that were stated among them, and the given fields."""
     workload, conditions = point.workload, point.conditions
+    stated = {name: value for name, value in point.request.choices.items() if name in REPORTED_CHOICES}
     inputs = {
         "gpu": point.spec.name,
         "schedule": point.request.schedule.name,
@@ -132,7 +136,7 @@ def answer(point: Point, **fields: object) -> ShownResult:
         "overrides": point.spec.overrides,
         "flops": workload.flops,
     }
-    return ShownResult.model_validate(workload.model_dump() | inputs | fields)
+    return ShownResult.model_validate(workload.model_dump() | inputs | stated | fields)
 
 
 def _plan_fields(planned: Plan) -> dict[str, object]:
@@ -190,18 +194,18 @@ def _simulated_fields(point: Point, planned: Plan, run: Simulation) -> dict[str,
 
 
 def _band_fields(point: Point, latency_ms: float) -> dict[str, object]:
-    """The error band, where measurements of this very GPU and implementation give one.
-
-    Those are of square attention: they say nothing about decode or other N_q ≠ N_k.
-    """
-    workload = point.workload
-    if isinstance(workload, AttentionWorkload) and workload.seqlen_q != workload.seqlen_k:
-        return {}
-    band = band_of(point.spec, point.request.label, point.request.effective_version, latency_ms)
-    if band is None:
-        return {}
-    low_ms, high_ms = band.limits_ms(latency_ms)
-    return {"validated": band.band, "latency_lo_ms": low_ms, "latency_hi_ms": high_ms}
+    """The error band where measurements under the point's own conditions give one, else why there is none."""
+    request = point.request
+    found = band_of(point.spec, request.label, request.effective_version, point.workload, point.conditions, latency_ms)
+    if isinstance(found, str):
+        return {"validation": found}
+    low_ms, high_ms = found.limits_ms(latency_ms)
+    return {
+        "validated": found.band,
+        "latency_lo_ms": low_ms,
+        "latency_hi_ms": high_ms,
+        "validation": found.basis(),
+    }
 
 
 def _stall_shares(run: Simulation, launch_share: float) -> dict[Stall, float]:

@@ -50,11 +50,11 @@ class PointResult(BaseModel):
     `executed_flops` what the schedule really does; `ceiling_ms` is the time of the former at the dense peak.
     `operand_gb_per_s` is each kernel's inputs once and outputs once over the latency, in 10⁹ bytes/s;
     `latency_per_hop_ns` is a pointer chase's. `overrides` is what was set over the GPU's file, as --set takes it.
-    `l2_read_bytes` and `l2_write_bytes` are what the SMs ask of L2 (of HBM where there is no L2). `latency_lo_ms` and
-    `latency_hi_ms` are the error band of this GPU and implementation from validation; `validated` is False where there
-    is none. `sustained_clock_mhz` and `power_w` are those of the longest kernel. `stalls` are shares of all CTA slots'
-    time. None stands for what a point does not have: the fields of other kinds of workloads, and answers where it was
-    not simulated.
+    `l2_read_bytes` and `l2_write_bytes` are what the SMs ask of L2 (of HBM where there is no L2). `latency_lo_ms`
+    and `latency_hi_ms` are the error band that measurements under these conditions give; `validated` is False where
+    there is none, and `validation` says what the band rests on, or what was measured instead. `sustained_clock_mhz`
+    and `power_w` are those of the longest kernel. `stalls` are shares of all CTA slots' time. None stands for what
+    a point does not have: the fields of other kinds of workloads, and answers where it was not simulated.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
@@ -102,6 +102,7 @@ class PointResult(BaseModel):
     latency_lo_ms: float | None = None
     latency_hi_ms: float | None = None
     validated: float | Literal[False] = False
+    validation: str | None = None
     tflops: float | None = None
     operand_gb_per_s: float | None = None
     latency_per_hop_ns: float | None = None

@@ -259,6 +259,8 @@ class Run:
             console.print(line, soft_wrap=True)
         if self.overlay.series:
             console.print(errors_table(self.overlay.series, width=width))
+        for line in self.overlay.used:
+            console.print(f"Measured: {line}", soft_wrap=True)
         for line in _band_lines(self.results):
             console.print(line, soft_wrap=True)
         console.print(
@@ -290,18 +292,21 @@ def latency_text(result: PointResult) -> str:
 
 
 def _band_lines(results: Sequence[PointResult]) -> Iterator[str]:
-    """Error bands by implementation, version and GPU, and which points have none."""
+    """Error bands by implementation, version and GPU with what they rest on, and why points have none."""
     simulated = [result for result in results if result.status == "ok"]
-    bands = dict.fromkeys((_label(r), r.machine, r.validated) for r in simulated if r.validated is not False)
-    for implementation, gpu, band in bands:
-        yield f"Error band of {implementation} on {gpu}: ± {100 * band:.1f} % of nine in ten measurements."
-    without = list(dict.fromkeys(f"{_label(r)} on {r.machine}" for r in simulated if r.validated is False))
-    if without:
-        few = " (some points)" if bands else ""
-        yield (
-            f"Not validated{few}: {', '.join(without)}; no error band, since too few like it were measured, or it is "
-            "not the GPU and kernel as shipped."
-        )
+    bands = dict.fromkeys((_label(r), r.machine, r.validated, r.validation) for r in simulated if r.validated)
+    for implementation, gpu, band, basis in bands:
+        yield f"Error band of {implementation} on {gpu}: ± {100 * band:.1f} % ({basis})."
+    reasons: dict[str, dict[str, None]] = {}
+    for result in simulated:
+        if not result.validated and result.validation is not None:
+            reason = result.validation.removeprefix("not validated").lstrip(": ")
+            reasons.setdefault(f"{_label(result)} on {result.machine}", {})[reason] = None
+    with_band = {f"{implementation} on {gpu}" for implementation, gpu, *_ in bands}
+    for name, (first, *others) in reasons.items():
+        few = " (some points)" if name in with_band else ""
+        more = "; of other points see validation in results.csv" if others else ""
+        yield f"Not validated{few}: {name}: {first}{more}."
 
 
 def _label(result: PointResult) -> str:

@@ -6,10 +6,10 @@ All problems of a file are reported at once.
 
 import difflib
 import itertools
-import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -18,8 +18,9 @@ from pydantic import BaseModel, BeforeValidator, ValidationError, WithJsonSchema
 
 from gpusim.datafiles import scenarios_dir
 from gpusim.errors import InputError, ScenarioError, UnknownNameError
-from gpusim.implementations import ScheduleRequest, check_calibration, parse_request
+from gpusim.implementations import ScheduleRequest, check_calibration, parse_request, stack_names
 from gpusim.measured import find_measured, measured_names
+from gpusim.model_config import model_fields
 from gpusim.point import Point
 from gpusim.specs import GpuSpec, apply_overrides, load_gpu
 from gpusim.strict_yaml import REFUSED, STRICT, Problem, field_problems, merged_problems, parse_strict, read_text
@@ -224,6 +225,28 @@ def _readable_schedules(written: object) -> Iterator[object]:
             yield item
 
 
+def _text(value: object) -> str:
+    """A value of a list; what a field takes as one value is one text."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return str(value).lower()
+        case float() if value.is_integer():
+            return str(int(value))
+    return str(value)
+
+
+def _named_values(values: Mapping[str, object]) -> str:
+    return ", ".join(f"{name} {_text(value)}" for name, value in values.items())
+
+
+def _schedule_text(request: ScheduleRequest) -> str:
+    """The schedule with the version and the choices that it means."""
+    name = request.name + (f"@{request.effective_version}" if request.effective_version else "")
+    return f"{name} with {_named_values(dict(sorted(request.choices.items())))}" if request.choices else name
+
+
 def _takes(kind: type[Workload], names: Sequence[str]) -> str:
     """What these schedules compute and must be told, as in "flash2: attention (batch, heads, seqlen, head_dim)"."""
     needed = [name for name, info in kind.model_fields.items() if info.is_required()]
@@ -269,16 +292,19 @@ class _Checker:
         shipped = measured_names()
         names = [str(name) for name in _listed(self._file.measured)]
         names = [name if name in shipped else self._beside(name) for name in names]
+        self._refuse_repeated("measured", names)
         self._all(names, lambda name: find_measured(str(name)))
         return tuple(names)
 
     def points(self) -> tuple[Point, ...]:
         names = [str(name) for name in _listed(self._file.gpu)]
         names = [self._beside(name) if name.endswith(_GPU_FILE) else name for name in names]
+        self._refuse_repeated("gpu", names)
         specs = self._all(names, lambda name: _gpu(str(name)))
         if self._overrides:
             specs = [_overridden(spec, self._overrides) for spec in specs]
         requests = self._all(list(_readable_schedules(self._file.schedule)), self._request)
+        self._refuse_repeated("schedule", map(_schedule_text, requests))
         self._kind = self._kind_of(requests)
         shapes = [shape for shape in map(self._shape, self._assignments()) if shape is not None]
         return tuple(
@@ -303,6 +329,12 @@ class _Checker:
                 self.problems.extend(f"{below}: {problem}" if below else problem for problem in error.problems)
         return values
 
+    def _refuse_repeated(self, place: str, written: Iterable[str]) -> None:
+        """Notes what stands in a list again: it would only run the same points again."""
+        for item, count in Counter(written).items():
+            if count > 1 and _text(REFUSED) not in item:
+                self.problems.append(f"{place}: {item} is given {count} times; keep one")
+
     def _request(self, written: object) -> ScheduleRequest:
         return parse_request(written, self._where)
 
@@ -316,8 +348,11 @@ class _Checker:
             self.problems.append(
                 f"schedule: all must compute one kind of workload, but these differ: {listed}; keep one"
             )
-        written = {field for _, group in self._written() for field in group} | set(self._file.zip)
-        return max(names or WORKLOADS, key=lambda kind: len(written.intersection(fields_of(kind))))
+        return max(names or WORKLOADS, key=lambda kind: len(self._stated().intersection(fields_of(kind))))
+
+    def _stated(self) -> set[str]:
+        """Fields that the file states in some group."""
+        return {field for _, group in self._written() for field in group} | set(self._file.zip)
 
     def _assignments(self) -> Iterator[Assignment]:
         """Every combination of the varied fields, first written varying slowest."""
@@ -374,6 +409,7 @@ class _Checker:
     def _axis(self, field: str, values: list[object]) -> list[Assignment]:
         if not values:
             self.problems.append(f"{field}: the list is empty; give at least one value")
+        self._refuse_repeated(field, map(_text, values))
         return [{field: value} for value in values]
 
     def _zipped(self) -> list[Assignment]:
@@ -387,8 +423,9 @@ class _Checker:
             return []
         for field in lengths:
             self._varies(field, "zip")
-        rows = zip(*self._file.zip.values(), strict=True)
-        return [dict(zip(lengths, row, strict=True)) for row in rows]
+        rows = [dict(zip(lengths, row, strict=True)) for row in zip(*self._file.zip.values(), strict=True)]
+        self._refuse_repeated("zip", map(_named_values, rows))
+        return rows
 
     def _shape(self, assignment: Assignment) -> tuple[Workload, Conditions] | None:
         workload = self._validated(
@@ -397,6 +434,8 @@ class _Checker:
         conditions = self._validated(
             Conditions, {name: value for name, value in assignment.items() if name in CONDITION_FIELDS}
         )
+        if conditions is not None and conditions.stack not in (None, *stack_names()):
+            self.problems.append(str(UnknownNameError("stack", str(conditions.stack), stack_names())))
         return None if workload is None or conditions is None else (workload, conditions)
 
     def _validated(self, model: type[Model], written: Mapping[str, object]) -> Model | None:
@@ -424,22 +463,9 @@ class _Checker:
         if self._kind is not AttentionWorkload:
             self.problems.append(f"model: it states heads, but the schedules compute {self._kind.title}; leave it out")
             return {}
-        path = Path(self._beside(self._file.model))
         try:
-            config = json.loads(read_text(path, ScenarioError))
-            heads = config["num_attention_heads"]
-            fields = {
-                "heads": heads,
-                "kv_heads": config.get("num_key_value_heads"),
-                "head_dim": config.get("head_dim") or config["hidden_size"] // heads,
-                "window": config.get("sliding_window"),
-            }
+            return dict(model_fields(Path(self._beside(self._file.model)), self._stated()))
         except ScenarioError as error:
-            self.problems.extend(f"model: {path}: {problem}" for problem in error.problems)
-        except (json.JSONDecodeError, KeyError, TypeError, ZeroDivisionError) as error:
-            self.problems.append(
-                f"model: {path} does not state num_attention_heads, and hidden_size or head_dim ({error!r})"
-            )
-        else:
-            return {name: value for name, value in fields.items() if value is not None}
-        return {}
+            self._hides_fields = True
+            self.problems.extend(f"model: {error.where}: {problem}" for problem in error.problems)
+            return {}

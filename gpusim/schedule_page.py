@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from gpusim.errors import UnknownNameError
-from gpusim.implementations import Implementation, implementations, names_that_compute
-from gpusim.schedules import SCHEDULES
+from gpusim.implementations import ScheduleRequest, When, implementations, names_that_compute, parse_request
+from gpusim.schedules import SCHEDULES, Schedule
 from gpusim.workloads import WORKLOADS, AttentionWorkload
 
 
@@ -24,18 +24,31 @@ def schedules_table() -> str:
 
 
 def schedule_text(name: str) -> str:
-    """One implementation: tiles by architecture and shape, and timing constants, each with its source.
+    """One implementation: tiles by architecture and shape, and timing constants, each with its source; with @version
+    those of that version. A schedule that only implementations of other names use is shown with these.
 
-    Raises UnknownNameError.
+    Raises UnknownNameError or ScenarioError.
     """
-    known = implementations()
-    if name not in known:
-        raise UnknownNameError("schedule", name, list(known))
-    return "\n".join(_lines(known[name]))
+    bare_name = name.partition("@")[0]
+    if name in SCHEDULES and name not in implementations():
+        return "\n".join(_schedule_lines(SCHEDULES[name]))
+    if bare_name not in implementations():
+        raise UnknownNameError("schedule", name, list(dict.fromkeys([*implementations(), *SCHEDULES])))
+    return "\n".join(_lines(parse_request(name, "command line")))
 
 
-def _lines(implementation: Implementation) -> Iterator[str]:
-    schedule = SCHEDULES[implementation.schedule]
+def _schedule_lines(schedule: Schedule) -> Iterator[str]:
+    users = [known.name for known in implementations().values() if known.schedule == schedule.name]
+    yield f"{schedule.name}: {schedule.summary}"
+    yield f"source           {schedule.source}"
+    yield f"computes         {schedule.workload.title}"
+    yield f"choices          {', '.join(schedule.choices.model_fields)}"
+    yield f"implementations  {', '.join(users)}; gpusim schedules {users[0]} shows its tables"
+
+
+def _lines(request: ScheduleRequest) -> Iterator[str]:
+    """With a version in the request, rows that hold for others are left out."""
+    implementation, schedule = implementations()[request.name], request.schedule
     yield f"{implementation.name}: {implementation.summary}"
     yield f"schedule   {schedule.name}: {schedule.summary} ({schedule.source})"
     yield f"computes   {schedule.workload.title}"
@@ -46,16 +59,22 @@ def _lines(implementation: Implementation) -> Iterator[str]:
         yield f"masks      {', '.join(implementation.masks) or 'none'}"
         yield f"K/V heads  {grouped}"
     yield f"choices    {', '.join(schedule.choices.model_fields) or 'none'}"
-    yield "\nTiles" if implementation.tiles else "\nTiles: none, nothing is left open"
-    for row in implementation.tiles:
+    tiles = [row for row in implementation.tiles if _is_for(row.when, request.version)]
+    costs = [row for row in implementation.costs if _is_for(row.when, request.version)]
+    yield "\nTiles" if tiles else "\nTiles: none, nothing is left open"
+    for row in tiles:
         chosen = ", ".join(f"{key} {value}" for key, value in row.choices.items())
         yield f"  {_where(row.when.model_dump(exclude_none=True))}: {chosen}"
         yield f"      {row.source}"
-    yield "\nTiming constants" if implementation.costs else "\nTiming constants: none, ideal units"
-    for cost in implementation.costs:
+    yield "\nTiming constants" if costs else "\nTiming constants: none, ideal units"
+    for cost in costs:
         yield f"  {_where(cost.when.model_dump(exclude_none=True))}, kernels {', '.join(cost.kernels)}"
         for constant, value in cost.constants.items():
             yield f"      {constant} = {value.value:g} ({value.kind}: {value.source})"
+
+
+def _is_for(when: When, version: str | None) -> bool:
+    return version is None or when.version is None or version in when.version
 
 
 def _where(when: dict[str, object]) -> str:

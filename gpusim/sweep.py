@@ -1,7 +1,8 @@
 """Points to results on a pool of local processes. Results come back in the order of the points.
 
-The longest points start first, so that two cores finish together. A point that fails unexpectedly becomes a result with
-status "error"; the rest goes on.
+Every core but one starts with a long point and the last takes the short ones, so that the cores finish close together
+and an interrupted sweep has something to keep. A point that fails unexpectedly becomes a result with status "error";
+the rest goes on. Ctrl-C and SIGTERM stop a sweep at once, even within a point, and worker processes end with it.
 """
 
 import os
@@ -11,6 +12,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from queue import SimpleQueue
+from types import FrameType
 
 from joblib import Parallel, delayed
 
@@ -19,6 +22,9 @@ from gpusim.errors import PointError
 from gpusim.implementations import plan
 from gpusim.point import Point, answer, run_point
 from gpusim.report.shown import ShownResult
+
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_PARENT_CHECK_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +60,18 @@ def run_sweep(
 ) -> Sweep:
     """Runs every point on `workers` processes (None: all cores); `on_done` is called after each.
 
-    An interrupt keeps what is finished.
+    An interrupt keeps what is finished; SIGTERM counts as one.
     """
     steps = [_steps(point) for point in points]
-    order = sorted(range(len(points)), key=lambda number: -steps[number])
+    processes = min(workers or os.cpu_count() or 1, len(points))
+    order = starting_order(steps, processes)
     finished: dict[int, Finished] = {}
     was_interrupted = False
     try:
-        for number, result, wall_s in _run(points, order, workers, _Task(mode, force)):
-            finished[number] = Finished(number, result, wall_s, steps[number] if result.status == "ok" else 0)
-            on_done()
+        with _terminate_interrupts():
+            for number, result, wall_s in _run(points, order, processes, _Task(mode, force)):
+                finished[number] = Finished(number, result, wall_s, steps[number] if result.status == "ok" else 0)
+                on_done()
     except KeyboardInterrupt:
         was_interrupted = True
     return Sweep(tuple(finished[number] for number in sorted(finished)), was_interrupted)
@@ -87,30 +95,85 @@ class _Task:
         return number, result, time.perf_counter() - begin
 
 
+def starting_order(steps: Sequence[int], processes: int) -> list[int]:
+    """Numbers of points in the order they start: the longest on every process but one, then the shortest first."""
+    ascending = sorted(range(len(steps)), key=lambda number: steps[number])
+    kept_busy = max(0, processes - 1)
+    split = len(ascending) - kept_busy
+    return ascending[split:][::-1] + ascending[:split]
+
+
 def _run(
-    points: Sequence[Point], order: Sequence[int], workers: int | None, task: _Task
+    points: Sequence[Point], order: Sequence[int], processes: int, task: _Task
 ) -> Iterator[tuple[int, ShownResult, float]]:
-    processes = min(workers or os.cpu_count() or 1, len(points))
     if processes <= 1:
-        yield from (task(number, points[number]) for number in order)
+        yield from _run_here(points, order, task)
         return
-    pool = Parallel(n_jobs=processes, batch_size=1, return_as="generator_unordered")
+    # joblib waits in this process, and kills the workers when the generator is left before its end
+    pool = Parallel(
+        n_jobs=processes,
+        batch_size=1,
+        return_as="generator_unordered",
+        initializer=_end_with_parent,
+        initargs=(os.getpid(),),
+    )
     with _interrupts_ignored():
         results = pool(delayed(task)(number, points[number]) for number in order)
     yield from results
 
 
+def _run_here(points: Sequence[Point], order: Sequence[int], task: _Task) -> Iterator[tuple[int, ShownResult, float]]:
+    """One point after the other on a thread: the main thread can answer a signal while machine code runs."""
+    done: SimpleQueue[tuple[int, ShownResult, float]] = SimpleQueue()
+
+    def run(number: int) -> None:
+        done.put(task(number, points[number]))
+
+    for number in order:
+        threading.Thread(target=run, args=(number,), daemon=True).start()
+        yield done.get()
+
+
+def _end_with_parent(parent: int) -> None:
+    """Ends this worker process, in the middle of a point if need be, when its parent is gone without a word."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_PARENT_CHECK_S)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 @contextmanager
-def _interrupts_ignored() -> Iterator[None]:
-    """Worker processes that start meanwhile ignore Ctrl-C for good, so that only this process answers it."""
+def _terminate_interrupts() -> Iterator[None]:
+    """SIGTERM meanwhile is an interrupt like Ctrl-C."""
     if threading.current_thread() is not threading.main_thread():
         yield  # handlers belong to the main thread
         return
-    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def interrupt(signum: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    handler = signal.signal(signal.SIGTERM, interrupt)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, handler)
+        signal.signal(signal.SIGTERM, handler)
+
+
+@contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    """Worker processes that start meanwhile ignore Ctrl-C and SIGTERM for good: only this process answers them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # handlers belong to the main thread
+        return
+    handlers = [(number, signal.signal(number, signal.SIG_IGN)) for number in _STOP_SIGNALS]
+    try:
+        yield
+    finally:
+        for number, handler in handlers:
+            signal.signal(number, handler)
 
 
 def _steps(point: Point) -> int:

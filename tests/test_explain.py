@@ -197,6 +197,34 @@ def test_latency_of_steps_is_the_named_cause_where_it_is_the_longest_wait() -> N
     assert found.change.startswith("50.0 % with a larger tile_kv than 64 or more CTAs an SM")
 
 
+@pytest.mark.parametrize(
+    ("lengths", "fields", "never"),
+    [
+        ({"seqlen_k": 64}, {"schedule": "flash2"}, "a larger tile_kv"),  # one tile is all of K
+        ({"seqlen_k": 64}, {"schedule": "flash2"}, "more stages"),
+        ({"seqlen_q": 128}, {"schedule": "flash1"}, "more stages"),  # FA-1 streams Q tiles, here one
+        ({}, {"schedule": "flash1"}, "a smaller tile_q"),  # it has a CTA a head
+        ({}, {"schedule": "flash2", "tile_q": 16}, "a smaller tile_q"),  # of a matrix instruction
+        ({}, {"schedule": "flash3", "tile_q": 64}, "a smaller tile_q"),  # of a warpgroup
+    ],
+)
+def test_no_advice_is_given_that_cannot_help(lengths: dict[str, int], fields: dict[str, object], never: str) -> None:
+    """A quarter of the time each for loads, steps and the tail: all three are told, but not by such a change."""
+    stalls = {Stall.COMPUTE: 0.25, Stall.LOAD: 0.25, Stall.SYNC: 0.25, Stall.IDLE: 0.25}
+    shape = {"seqlen_q": 4096, "seqlen_k": 4096, "causal": False}
+    found = told(point(kernel(stalls, {"pipe": 0.25}), **(shape | lengths | fields)))
+    for cause in ("for the waits for tiles", "for the latency of steps", "for the idle tail"):
+        assert cause in found.change
+    assert never not in found.change
+
+
+def test_hbm_is_among_the_units_at_their_peak_rates() -> None:
+    """The pipe is held all the time; at its peak HBM would need half of it."""
+    busy = {"pipe": 1.0, "tensor": 0.4, "hbm": 0.5}
+    found = told(point(kernel({Stall.COMPUTE: 1.0}, busy, bottleneck="compute pipe")))
+    assert "at peak rates HBM 50.0 % and matrix units 40.0 % of it would do" in found.bound
+
+
 def test_launches_are_a_fixed_cost() -> None:
     """1 ms of kernel in a call of 4 ms."""
     work = kernel({Stall.COMPUTE: 1.0}, {"pipe": 1.0}, bottleneck="compute pipe")

@@ -4,7 +4,7 @@ import pytest
 
 from gpusim.analytic import lower_bound
 from gpusim.implementations import parse_request
-from gpusim.point import Point, run_point
+from gpusim.point import STEPS_PER_CTA, Point, run_point
 from gpusim.results import PointResult
 from gpusim.specs import load_gpu
 from gpusim.trace import Stall
@@ -121,7 +121,7 @@ def test_what_is_not_modelled_yet_is_answered_unsupported(options: dict[str, obj
 
 
 def test_a_large_point_is_refused_before_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """8 CTAs of 1 + 2 steps are above a guard of 20; the answer says how to force it."""
+    """8 CTAs of 1 + 2 steps and more are above a guard of 20; the answer says how to force it."""
     monkeypatch.setattr("gpusim.point.SIZE_GUARD_STEPS", 20)
     result = run_point(point())
     assert ("refused", None) == (result.status, result.latency_ms)
@@ -138,11 +138,69 @@ def test_forcing_runs_the_same_point(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_guard_allows_exactly_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    """4 heads × 2 Q tiles × (1 + 2 K/V tiles) = 24 steps pass a guard of 24 and not one of 23."""
-    monkeypatch.setattr("gpusim.point.SIZE_GUARD_STEPS", 24)
+    """4 heads × 2 Q tiles are 8 CTAs of 1 + 2 steps, each counted as STEPS_PER_CTA more."""
+    size = 8 * (3 + STEPS_PER_CTA)
+    monkeypatch.setattr("gpusim.point.SIZE_GUARD_STEPS", size)
     assert "ok" == run_point(point()).status
-    monkeypatch.setattr("gpusim.point.SIZE_GUARD_STEPS", 23)
+    monkeypatch.setattr("gpusim.point.SIZE_GUARD_STEPS", size - 1)
     assert "refused" == run_point(point()).status
+
+
+def test_the_guard_refuses_millions_of_ctas_of_one_step() -> None:
+    """12 million heads of one query and one key are 24 million steps, which it would allow, of 12 million CTAs."""
+    result = run_point(point(options={"batch": 120_000, "heads": 100, "seqlen_q": 1, "seqlen_k": 1}))
+    assert "refused" == result.status
+    assert "24,000,000 loop steps of 12,000,000 CTAs" in str(result.reason)
+
+
+TILE_CHOICES = [(tile, stages) for tile in (8, 512) for stages in (1, 2)]
+
+
+def test_refused_points_report_the_choices_that_were_stated() -> None:
+    """Tiles that do not fit stay apart in a table; what was not stated is not made up."""
+    asked = [{"name": "flash2", "tile_q": tile, "tile_kv": 512, "stages": stages} for tile, stages in TILE_CHOICES]
+    results = [run_point(point(schedule)) for schedule in asked]
+    assert {"refused"} == {result.status for result in results}
+    assert TILE_CHOICES == [(result.tile_q, result.stages) for result in results]
+    assert {(512, None)} == {(result.tile_kv, result.warps) for result in results}
+
+
+def test_an_unsupported_point_reports_the_choices_that_were_stated() -> None:
+    """flash3 runs on no A100, whatever its tiles."""
+    result = run_point(point({"name": "flash3", "tile_q": 128, "tile_kv": 64, "order": "longest_first"}))
+    assert ("unsupported", 128, 64, "longest_first") == (result.status, result.tile_q, result.tile_kv, result.order)
+
+
+def test_a_chased_set_has_to_fit_device_memory() -> None:
+    """The A100-40 has 42,406,903,808 B; a set of as many is chased, one byte more is out of memory."""
+    capacity = A100.memory.hbm.capacity_bytes
+    assert 42_406_903_808 == capacity
+    request = parse_request("pointer_chase", "test")
+    fitting, beyond = (
+        run_point(Point(A100, request, ChaseWorkload(footprint_bytes=size, hops=64), Conditions()))
+        for size in (capacity, capacity + 1)
+    )
+    assert "ok" == fitting.status
+    assert ("out_of_memory", None, False) == (beyond.status, beyond.latency_ms, beyond.validated)
+    assert "42,406,903,809 B" in str(beyond.reason)
+    assert "lower footprint_bytes" == beyond.fix
+
+
+@pytest.mark.parametrize(
+    ("schedule", "seqlen", "batch", "other"),
+    [
+        ("naive", 16384, 16, ", or use a schedule that keeps nothing between kernels"),  # Q, K, V and O are 1 GiB
+        ("naive", 16384, 1024, ""),  # 64 GiB
+        ("flash2", 16384, 1024, ""),
+    ],
+)
+def test_another_schedule_is_named_where_inputs_and_outputs_alone_fit(
+    schedule: str, seqlen: int, batch: int, other: str
+) -> None:
+    """4·B·H·N·d numbers of 2 bytes against 39.5 GiB; no schedule does without them."""
+    result = run_point(point(schedule, options={"batch": batch, "heads": 8, "seqlen_q": seqlen, "seqlen_k": seqlen}))
+    assert "out_of_memory" == result.status
+    assert f"lower batch, heads or seqlen{other}" == result.fix
 
 
 def test_a_refused_point_still_knows_its_memory() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from gpusim.errors import InputError, ScenarioError, UnknownNameError
 from gpusim.implementations import implementations
+from gpusim.measured.aliases import alias_table
 from gpusim.scenario import Scenario, load_scenario
 
 BASE = """\
@@ -215,6 +216,52 @@ def test_an_empty_list_of_gpus_or_schedules_is_refused(folder: Path, field: str,
     assert [f"{field}: the list is empty; name at least one"] == said
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("gpu: a100_sxm4_40gb", "gpu: [canvas, canvas]", "gpu: canvas is given 2 times; keep one"),
+        ("schedule: flash2", "schedule: [flash2, naive, flash2]", "schedule: flash2 is given 2 times; keep one"),
+        ("schedule: flash2", "schedule: [flash3, flash3@2025]", "schedule: flash3@2025 is given 2 times; keep one"),
+        (
+            "schedule: flash2",
+            "schedule: [{name: flash2, warps: 4, stages: 1}, {stages: 1, name: flash2, warps: 4.0}]",
+            "schedule: flash2 with stages 1, warps 4 is given 2 times; keep one",
+        ),
+        ("seqlen: 64", "seqlen: [64, 128, 64.0]", "seqlen: 64 is given 2 times; keep one"),
+        ("seqlen: 64", "seqlen: 64, causal: [true, true]", "causal: true is given 2 times; keep one"),
+        ("seqlen: 64", "seqlen: 64, cache: [cold, cold]", "cache: cold is given 2 times; keep one"),
+        (
+            "schedule: flash2",
+            "schedule: flash2\nsweep: {dtype: [fp16, fp16]}",
+            "dtype: fp16 is given 2 times; keep one",
+        ),
+        (
+            "schedule: flash2",
+            "schedule: flash2\nzip: {batch: [2, 1, 2], seqlen: [4, 8, 4]}",
+            "zip: batch 2, seqlen 4 is given 2 times; keep one",
+        ),
+        (
+            "schedule: flash2",
+            "schedule: flash2\nmeasured: [fa1_paper_a100_fwd, fa1_paper_a100_fwd]",
+            "measured: fa1_paper_a100_fwd is given 2 times; keep one",
+        ),
+    ],
+)
+def test_what_a_list_holds_twice_is_refused(folder: Path, old: str, new: str, said: str) -> None:
+    """It would run the same points again; 64 and 64.0 are one length, and a bare name means its default version."""
+    assert [said] == problems(folder, BASE.replace(old, new))
+
+
+def test_a_value_may_return_in_a_zip_beside_another(folder: Path) -> None:
+    """Each pair is a point of its own."""
+    scenario = load(
+        folder,
+        without(BASE, "workload")
+        + "workload: {heads: 1, head_dim: 64}\nzip: {batch: [1, 1, 2], seqlen: [8, 16, 16]}\n",
+    )
+    assert [(1, 8), (1, 16), (2, 16)] == shapes(scenario)
+
+
 def test_an_empty_sweep_is_refused(folder: Path) -> None:
     """A list without values has no points."""
     assert ["seqlen: the list is empty; give at least one value"] == problems(folder, BASE + "sweep: {seqlen: []}\n")
@@ -306,11 +353,29 @@ def test_a_stated_head_dim_wins_over_the_hidden_size(folder: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("config", [{"hidden_size": 64}, {"num_attention_heads": 0, "hidden_size": 64}, {}])
+def test_a_model_may_have_narrower_values_than_keys(folder: Path) -> None:
+    """DeepSeek-V3: 128 + 64 columns of Q and K, 128 of V, for each of 128 heads."""
+    sizes = {"kv_lora_rank": 512, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128, "head_dim": 64}
+    (point,) = load(folder, model_file(folder, {"num_attention_heads": 128, "hidden_size": 7168} | sizes)).points
+    workload = point.workload
+    assert (128, 128, 192, 128) == (workload.heads, workload.kv_heads, workload.head_dim, workload.head_dim_v)
+
+
+def test_what_the_scenario_states_wins_over_the_model(folder: Path) -> None:
+    """The window of 512 is off; a head dim that the file leaves open is stated, here as a sweep."""
+    config = {"num_attention_heads": 40, "hidden_size": 5140, "sliding_window": 512}
+    text = (
+        model_file(folder, config).replace("seqlen: 64", "seqlen: 64, window: null") + "sweep: {head_dim: [64, 128]}\n"
+    )
+    found = [point.workload for point in load(folder, text).points]
+    assert [(40, 64, None), (40, 128, None)] == [(shape.heads, shape.head_dim, shape.window) for shape in found]
+
+
+@pytest.mark.parametrize("config", [{"hidden_size": 64, "head_dim": 8}, {"num_attention_heads": 0, "hidden_size": 64}])
 def test_a_file_that_is_no_model_config_says_what_it_lacks(folder: Path, config: Mapping[str, object]) -> None:
-    """num_attention_heads, and hidden_size or head_dim."""
-    said = problems(folder, model_file(folder, config))
-    assert any(line.startswith("model: ") and "num_attention_heads" in line for line in said)
+    """One problem with the file's name; that the workload then has no heads is not said again."""
+    (said,) = problems(folder, model_file(folder, config))
+    assert said.startswith(f"model: {folder}/config.json: num_attention_heads: ")
 
 
 def test_a_missing_model_config_is_said_to_be_missing(folder: Path) -> None:
@@ -454,6 +519,22 @@ def test_a_timing_field_stands_in_one_group(folder: Path, value: str) -> None:
     assert ["cache: stands in workload and in conditions; keep one"] == problems(folder, text)
     text = text.replace("cache: warm}", "cache: [warm]}").replace("cache: cold", "cache: [cold]")
     assert ["cache: varies in workload and in conditions; keep one"] == problems(folder, text)
+
+
+@pytest.mark.parametrize("written", ["typo", "[fa1_paper, typo]"])
+def test_an_unknown_stack_lists_the_known_ones(folder: Path, written: str) -> None:
+    """Also that one which only chooses rows of a table, flash_attn_bench."""
+    (said,) = problems(folder, BASE + f"conditions: {{stack: {written}}}\n")
+    assert said.startswith("stack: 'typo' is not known; choose one of: ")
+    assert {"fa1_paper", "flash_attn_bench", "vllm_graph"} <= set(said.rpartition(": ")[2].split(", "))
+
+
+def test_every_stack_of_the_measured_tables_is_known(folder: Path) -> None:
+    """A row's conditions can be written as a scenario."""
+    table = alias_table()
+    named = {entry.stack for entry in (*table.sources, *table.kernels.values()) if entry.stack is not None}
+    text = BASE + f"conditions: {{stack: [{', '.join(sorted(named))}]}}\n"
+    assert sorted(named) == [point.conditions.stack for point in load(folder, text).points]
 
 
 def test_a_field_varies_in_one_group_only(folder: Path) -> None:

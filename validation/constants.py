@@ -1,12 +1,10 @@
 """Which constants are fitted, and how wide the error bands are: lists made from the data, not written by hand."""
 
-import csv
-import io
 import statistics
 from collections import defaultdict
-from collections.abc import Iterator
+from pathlib import Path
 
-from gpusim.bands import COLUMNS, LEAST_ROWS, SHARE
+from gpusim.bands import LEAST_ROWS, SHARE, Band, Setting, bands_csv, ranges_of, setting_of
 from gpusim.compare import ComparedRow, Comparison
 from gpusim.implementations import implementations
 from gpusim.specs import GpuSpec, gpu_names, load_gpu
@@ -40,22 +38,29 @@ def constant_rows() -> list[tuple[str, str, str]]:
 
 
 def bands_text(done: Comparison) -> str:
-    """The list of error bands as CSV, from the rows that count."""
-    groups: dict[tuple[str, str, str], list[ComparedRow]] = defaultdict(list)
+    """The list of error bands as CSV: of rows that count, those of one file that share their conditions."""
+    groups: dict[tuple[str, ...], list[tuple[ComparedRow, Setting]]] = defaultdict(list)
+    specs = {name: load_gpu(name) for name in {item.result.gpu for item in done.compared}}
     for item in done.compared:
-        name = item.row.implementation
+        row, name = item.row, item.row.implementation
+        spec = specs[item.result.gpu]
         versions = {item.result.version or ""} | ({""} if implementations()[name].default_version is None else set())
         for version in versions if item.is_trusted and item.error is not None else ():
-            groups[item.result.gpu, name, version].append(item)
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    writer.writerows(_band_cells(key, items) for key, items in sorted(groups.items()) if len(items) >= LEAST_ROWS)
-    return text.getvalue()
+            setting = setting_of(spec, name, version, row.workload, row.conditions)
+            groups[spec.name, name, Path(row.file).stem, *setting.words.values()].append((item, setting))
+    return bands_csv(_band(items) for _, items in sorted(groups.items()) if len(items) >= LEAST_ROWS)
 
 
-def _band_cells(key: tuple[str, str, str], items: list[ComparedRow]) -> Iterator[object]:
-    errors = [abs(item.error) for item in items if item.error is not None]
-    latencies_ms = [item.row.latency_ms for item in items if item.row.latency_ms is not None]
-    band = statistics.quantiles(errors, n=100, method="inclusive")[round(100 * SHARE) - 1]
-    return iter((*key, len(items), f"{band:.3f}", f"{min(latencies_ms):.4g}", f"{max(latencies_ms):.4g}"))
+def _band(items: list[tuple[ComparedRow, Setting]]) -> Band:
+    """The band of rows that share GPU, implementation, file and the words of their setting."""
+    first, setting = items[0]
+    errors = [abs(item.error) for item, _ in items if item.error is not None]
+    return Band(
+        gpu=first.result.gpu,
+        implementation=first.row.implementation,
+        source=Path(first.row.file).stem,
+        words=setting.words,
+        sizes=ranges_of(setting for _, setting in items),
+        n=len(items),
+        band=statistics.quantiles(errors, n=100, method="inclusive")[round(100 * SHARE) - 1],
+    )

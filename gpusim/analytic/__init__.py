@@ -6,7 +6,7 @@ Start with `traffic.py`; `occupancy.py` says what fits, `footprint.py` what is a
 
 from gpusim.analytic.bounds import Bound, ceiling_ms, lower_bound, matmul_flop_per_clk, roofline_ms
 from gpusim.analytic.footprint import Footprint, check_memory, footprint
-from gpusim.analytic.occupancy import Occupancy, check_fits, occupancy, registers_per_thread
+from gpusim.analytic.occupancy import Occupancy, check_dtype, check_fits, occupancy, registers_per_thread
 from gpusim.analytic.traffic import (
     MMA_ROWS,
     KernelWork,
@@ -23,6 +23,7 @@ __all__ = [
     "KernelWork",
     "Occupancy",
     "ceiling_ms",
+    "check_dtype",
     "check_fits",
     "check_memory",
     "footprint",

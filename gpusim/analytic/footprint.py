@@ -40,10 +40,12 @@ def _life(graph: TaskGraph, tensor: Tensor) -> tuple[int, int, int]:
 
 def check_memory(graph: TaskGraph, spec: GpuSpec) -> None:
     """Raises OutOfMemoryError when the live tensors exceed the GPU's memory."""
-    need, limit = footprint(graph).peak_bytes, spec.memory.hbm.capacity_bytes
+    memory, limit = footprint(graph), spec.memory.hbm.capacity_bytes
+    need = memory.peak_bytes
     if need > limit:
+        other = ", or use a schedule that keeps nothing between kernels" if need - memory.extra_bytes <= limit else ""
         raise OutOfMemoryError(
             f"live tensors need {need:,} B ({need / GIB:.1f} GiB) but {spec.name} has {limit:,} B "
             f"({limit / GIB:.1f} GiB) of device memory",
-            "lower batch, heads or seqlen, or use a schedule that keeps no N×N tensor",
+            f"lower batch, heads or seqlen{other}",
         )

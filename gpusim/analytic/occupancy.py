@@ -57,6 +57,16 @@ def check_fits(kernel: Kernel, spec: GpuSpec) -> None:
     _check_registers(kernel, spec)
 
 
+def check_dtype(kernel: Kernel, spec: GpuSpec) -> None:
+    """Raises UnsupportedError where the GPU states no rate for products in the kernel's number format."""
+    known = [*spec.sm.tensor_flop_per_clk, "fp32"]
+    if kernel.compute_dtype not in known:
+        raise UnsupportedError(
+            f"{kernel.name} multiplies in {kernel.compute_dtype} but {spec.name} states no matrix rate for it",
+            f"use one of {', '.join(known)}",
+        )
+
+
 def _check_registers(kernel: Kernel, spec: GpuSpec) -> None:
     file = spec.sm.register_file
     needed = kernel.accumulator_registers_per_thread

@@ -76,8 +76,9 @@ _FUNCTIONS = (
 
 
 # Nothing is allocated inside, so reference counts are left out: they would be two thirds of the time. What runs every
-# phase is inlined; inlining the rest as well doubles the time to compile and gains nothing.
-_OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False}
+# phase is inlined; inlining the rest as well doubles the time to compile and gains nothing. The interpreter stays free
+# for Ctrl-C and the progress bar meanwhile.
+_OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False, "nogil": True}
 _NOT_INLINED = (
     hbm.hbm_transfer,
     l2.put,

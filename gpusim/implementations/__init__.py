@@ -7,7 +7,15 @@ The YAML files hold tiles, warps, stages, pass lists and timing constants by GPU
 
 from gpusim.implementations.plan import Plan, plan
 from gpusim.implementations.request import CUSTOM, ScheduleRequest, names_that_compute, parse_request
-from gpusim.implementations.table import Implementation, Stack, check_calibration, implementations, stacks
+from gpusim.implementations.table import (
+    Implementation,
+    Stack,
+    When,
+    check_calibration,
+    implementations,
+    stack_names,
+    stacks,
+)
 from gpusim.implementations.training_memory import training_footprint
 
 __all__ = [
@@ -16,11 +24,13 @@ __all__ = [
     "Plan",
     "ScheduleRequest",
     "Stack",
+    "When",
     "check_calibration",
     "implementations",
     "names_that_compute",
     "parse_request",
     "plan",
+    "stack_names",
     "stacks",
     "training_footprint",
 ]

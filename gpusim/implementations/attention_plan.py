@@ -40,7 +40,7 @@ def plan_attention(
     a CTA exceeds the SM.
     """
     implementation, schedule = implementations()[request.name], request.schedule
-    _check_supported(workload, implementation, schedule, spec)
+    check_supported(workload, implementation, schedule, spec)
     costs: dict[str, KernelCost] = {}
     if spec.sm.register_file is not None:
         costs = implementation.kernel_costs(spec, workload, stack, request.version)
@@ -70,9 +70,10 @@ def _in_stack(graph: TaskGraph, workload: AttentionWorkload, stack: str | None) 
     )
 
 
-def _check_supported(
+def check_supported(
     workload: AttentionWorkload, implementation: Implementation, schedule: Schedule, spec: GpuSpec
 ) -> None:
+    """Raises UnsupportedError where no model covers the workload or the GPU lacks the implementation's instructions."""
     is_square = workload.seqlen_q == workload.seqlen_k
     is_eager = schedule.choices is NaiveChoices
     is_grouped = workload.kv_heads != workload.heads

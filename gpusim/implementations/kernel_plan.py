@@ -6,7 +6,7 @@ What passes by passes through registers, so a GPU without a register file runs n
 from collections.abc import Mapping
 
 from gpusim.dtypes import DType
-from gpusim.errors import DoesNotFitError, UnsupportedError
+from gpusim.errors import DoesNotFitError, OutOfMemoryError, UnsupportedError
 from gpusim.implementations.choosing import check_graph_fits, check_residency, over_table, validated
 from gpusim.implementations.gemm_planner import (
     SPLITS,
@@ -26,7 +26,7 @@ from gpusim.specs.sm import WARP_THREADS
 from gpusim.taskgraph import KernelCost, TaskGraph
 from gpusim.taskgraph.tensors import ceil_div
 from gpusim.units import KIB
-from gpusim.workloads import CacheReadWorkload, GemmWorkload, RowsWorkload, StreamWorkload, Workload
+from gpusim.workloads import CacheReadWorkload, ChaseWorkload, GemmWorkload, RowsWorkload, StreamWorkload, Workload
 
 GEMM_STAGES = {"8.0": 3, "9.0": 4}  # by compute capability; cuBLAS' tensor-core kernels are named ..._64x3 and ..._64x4
 OTHER_GEMM_STAGES = 2
@@ -45,7 +45,8 @@ Values = dict[str, object]
 def plan_kernel(request: ScheduleRequest, spec: GpuSpec, workload: Workload) -> tuple[Choices, TaskGraph]:
     """Choices and graph of a workload that is not attention.
 
-    Raises UnsupportedError where no model or table covers the case, and DoesNotFitError where a CTA exceeds the SM.
+    Raises UnsupportedError where no model or table covers the case, DoesNotFitError where a CTA exceeds the SM, and
+    OutOfMemoryError where a pointer chase has a set beyond device memory.
     """
     implementation, schedule = implementations()[request.name], request.schedule
     _check_supported(implementation, spec, workload)
@@ -58,6 +59,8 @@ def plan_kernel(request: ScheduleRequest, spec: GpuSpec, workload: Workload) -> 
             values = _softmax_ctas(values, spec, workload) | values
         case RowsWorkload():
             values = {"group_rows": _pass_rows(spec, workload)} | values
+        case ChaseWorkload():
+            _check_set_fits(spec, workload)
         case StreamWorkload():
             _check_resident(spec, workload.ctas_per_sm, workload.threads_per_cta)
             values["num_sms"] = spec.sm.count
@@ -193,6 +196,15 @@ def _check_resident(spec: GpuSpec, ctas_per_sm: int, threads_per_cta: int) -> No
         raise DoesNotFitError(
             f"ctas_per_sm is {ctas_per_sm} but an SM of {spec.name} holds {most} CTAs of {threads_per_cta:,} threads",
             f"ask for at most {most}",
+        )
+
+
+def _check_set_fits(spec: GpuSpec, workload: ChaseWorkload) -> None:
+    """The graph holds the lines that are hopped on; device memory has to hold the set."""
+    need, limit = workload.footprint_bytes, spec.memory.hbm.capacity_bytes
+    if need > limit:
+        raise OutOfMemoryError(
+            f"the set has {need:,} B but {spec.name} has {limit:,} B of device memory", "lower footprint_bytes"
         )
 
 

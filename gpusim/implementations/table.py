@@ -287,6 +287,15 @@ def stacks() -> dict[str, Stack]:
     return {name: _validated(Stack, value, f"stacks.yaml, {name}") for name, value in content.items()}
 
 
+@cache
+def stack_names() -> tuple[str, ...]:
+    """Names of all software stacks: those with numbers of their own, and those that only choose rows of a table."""
+    whens: list[When] = []
+    for known in implementations().values():
+        whens += [row.when for row in known.tiles] + [row.when for row in known.costs]
+    return tuple(sorted({*stacks(), *(name for when in whens for name in when.stack or ())}))
+
+
 def _read(name: str) -> Implementation:
     file = f"{name}.yaml"
     own = _validated(Implementation, load_strict(read_text(_FOLDER / file), file), file)

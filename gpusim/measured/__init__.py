@@ -13,10 +13,11 @@ from gpusim.measured.reader import (
     read_measured,
 )
 from gpusim.measured.rows import MeasuredRow
-from gpusim.measured.trust import NOT_LISTED, Verdict, verdict
+from gpusim.measured.trust import NOT_LISTED, OTHER_FILE, Verdict, verdict
 
 __all__ = [
     "NOT_LISTED",
+    "OTHER_FILE",
     "MeasuredFile",
     "MeasuredRow",
     "SkippedRow",

@@ -55,8 +55,10 @@ def read_measured(path: Path) -> MeasuredFile:
 def read_all(paths: Sequence[Path]) -> tuple[tuple[MeasuredFile, ...], tuple[MeasuredError, ...]]:
     """Read several files; one that cannot be read becomes an error and does not stop the others.
 
-    Rows carry the file's name, or its path as given where two files have the same name.
+    Rows carry the file's name, or its path as given where two files have the same name. Raises MeasuredError for a file
+    that is given twice: its rows would count twice.
     """
+    _refuse_repeated(paths)
     names = Counter(path.name for path in paths)
     files: list[MeasuredFile] = []
     errors: list[MeasuredError] = []
@@ -66,6 +68,13 @@ def read_all(paths: Sequence[Path]) -> tuple[tuple[MeasuredFile, ...], tuple[Mea
         except MeasuredError as error:
             errors.append(error)
     return tuple(files), tuple(errors)
+
+
+def _refuse_repeated(paths: Sequence[Path]) -> None:
+    times = Counter(path.resolve() for path in paths)
+    problems = [f"{path} is given {count} times; keep one" for path, count in times.items() if count > 1]
+    if problems:
+        raise MeasuredError("measured files", problems)
 
 
 def measured_names() -> tuple[str, ...]:

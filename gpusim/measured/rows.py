@@ -69,8 +69,8 @@ def measured_row(file: str, line: int, cells: RowCells) -> MeasuredRow:
     """One row of a file. Raises RowError when the row cannot be used."""
     source = alias_table().source(cells.raw("source"))
     kernel = look_up(alias_table().kernels, cells.raw("kernel"))
-    if kernel and kernel.skip:
-        raise RowError(kernel.skip)
+    if kernel:
+        refuse_skipped("kernel", cells.raw("kernel"), kernel)
     kind = kind_of(cells)
     if kind is None:
         return _attention_row(file, line, cells, source)
@@ -134,9 +134,12 @@ def _latency_ms(workload: AttentionWorkload, tflops: float) -> float:
 
 def _pass(cells: RowCells) -> Pass:
     word = cells.text("pass")
+    if not word:
+        cells.assume("pass")
+        return "fwd"
     alias = look_up(alias_table().passes, word)
     if alias is None:
-        cells.problem("pass", f"{'is not one of' if word else 'is missing; write one of'} {', '.join(get_args(Pass))}")
+        cells.problem("pass", f"is not one of {', '.join(get_args(Pass))}")
     return alias.pass_ if alias else "fwd"
 
 
@@ -170,9 +173,20 @@ def _counters(cells: RowCells) -> dict[str, float]:
     return {column: number for column, number in numbers.items() if number is not None}
 
 
+def _lengths(cells: RowCells) -> dict[str, int]:
+    """Rows of Q, and of K and V; `seqlen` stands for both."""
+    both = cells.optional_count("seqlen")
+    read = cells.optional_count if cells.raw("seqlen") else cells.count
+    lengths = {column: read(column) for column in ("seqlen_q", "seqlen_k")}
+    for column, length in lengths.items():
+        if both is not None and length not in (None, both):
+            cells.problem(column, f"contradicts seqlen = {both}")
+    return {column: length or both or 1 for column, length in lengths.items()}
+
+
 def _workload(cells: RowCells, *, dtype: DType, pass_: Pass, mask: str, causal: bool) -> AttentionWorkload:
     """The shape. Raises RowError with every faulty cell of the row, for this is where the last one is read."""
-    needed = {column: cells.count(column) for column in ("batch", "heads", "seqlen_q", "seqlen_k", "head_dim")}
+    needed = {column: cells.count(column) for column in ("batch", "heads", "head_dim")} | _lengths(cells)
     optional = {column: cells.optional_count(column) for column in ("kv_heads", "head_dim_v", "window")}
     dropout = cells.number("dropout")
     for field, value in (("kv_heads", optional["kv_heads"]), ("dropout", dropout)):

@@ -1,8 +1,9 @@
 """Which measured rows count in an error figure, and why the others do not: the committed list `trust.csv`.
 
-The first rule that fits a row decides. A blank cell of a rule fits everything; words may be alternatives (`a|b`), and
-numbers are one value (`512`), a bound (`<0.15`, `>=512`) or alternatives of these (`82|197`). `sizes` selects by any
-size of a single kernel's workload, as in `m<256` or `n=4096 k=8192|16384`. What a row does not have fits no selector.
+The list is about the tables that are shipped; every row of another file counts. The first rule that fits a row decides.
+A blank cell of a rule fits everything; words may be alternatives (`a|b`), and numbers are one value (`512`), a bound
+(`<0.15`, `>=512`) or alternatives of these (`82|197`). `sizes` selects by any size of a single kernel's workload, as in
+`m<256` or `n=4096 k=8192|16384`. What a row does not have fits no selector.
 """
 
 import csv
@@ -20,6 +21,7 @@ from gpusim.strict_yaml import read_text
 from gpusim.workloads import CacheReadWorkload, ChaseWorkload, GemmWorkload, RowsWorkload, StreamWorkload
 
 NOT_LISTED = "not on the trust list"
+OTHER_FILE = "of a file that the trust list does not name"
 
 _WORDS = ("gpu", "kernel", "pass", "dtype", "mask", "causal")
 _NUMBERS = ("seqlen", "head_dim", "dropout", "latency_ms")
@@ -64,11 +66,13 @@ class TrustRule:
 
 
 def verdict(row: MeasuredRow) -> Verdict:
-    """What the shipped trust list says about a row; rows of files it does not name do not count.
+    """What the shipped trust list says about a row; rows of files it does not name count.
 
     Raises MeasuredError when the list itself is damaged.
     """
     rules = read_trust_list(trust_list())
+    if not any(rule.file == Path(row.file).name for rule in rules):
+        return Verdict(True, OTHER_FILE)
     return next((rule.verdict for rule in rules if rule.fits(row)), Verdict(False, NOT_LISTED))
 
 

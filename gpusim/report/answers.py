@@ -367,16 +367,22 @@ def _mean(trust: Sequence[SeriesTrust]) -> float:
 
 def _bands(case: Case, series: Sequence[int]) -> Iterator[str]:
     """What is known of series without a measurement here, told together where it is the same."""
-    of_band: dict[float, list[str]] = {}
+    of_band: dict[str, list[str]] = {}
     for number in series:
-        widest = max(float(point.validated) for point in case.line(number).values())
-        of_band.setdefault(widest, []).append(case.panel.series[number].name)
-    for band, names in of_band.items():
-        has = "has" if len(names) == 1 else "have"
-        if band:
-            yield f"{listed(names)} {has} no measurement here; nine in ten elsewhere lie within ±{percent(band)}."
-        else:
-            yield f"{listed(names)} {has} no measurement here and no error band: too little was measured on this GPU."
+        of_band.setdefault(_band_text(case.line(number).values()), []).append(case.panel.series[number].name)
+    for text, names in of_band.items():
+        yield f"{listed(names)} {'has' if len(names) == 1 else 'have'} no measurement here and {text}."
+
+
+def _band_text(points: Iterable[PointResult]) -> str:
+    """The widest error band of some points of a series, and how many have one; or why the first has none."""
+    every = list(points)
+    inside = [point for point in every if point.validated]
+    if not inside:
+        return f"no error band: {every[0].validation or 'not validated'}"
+    widest = max(inside, key=lambda point: point.validated)
+    part = "" if len(inside) == len(every) else f" at {len(inside)} of {len(every)} points"
+    return f"an error band of ±{percent(float(widest.validated))}{part} ({widest.validation})"
 
 
 def _points(case: Case, series: PanelSeries) -> list[PointResult]:

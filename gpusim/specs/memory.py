@@ -10,6 +10,8 @@ from pydantic import BaseModel, Field, model_validator
 
 from gpusim.strict_yaml import STRICT, NonNegativeNumber, PositiveNumber, PositiveWhole
 
+MOST_CHANNELS = 4096  # far beyond any GPU; the simulated machine holds as many
+
 
 class L2Spec(BaseModel):
     """L2 cache: `size_bytes` is the total over all partitions.
@@ -74,7 +76,7 @@ class HbmSpec(BaseModel):
     near_latency_ns: PositiveNumber | None
     far_latency_ns: PositiveNumber | None
     write_queue_ns: NonNegativeNumber
-    channels: PositiveWhole | None
+    channels: Annotated[PositiveWhole, Field(le=MOST_CHANNELS)] | None
     channel_bytes: PositiveWhole | None
 
     @model_validator(mode="after")

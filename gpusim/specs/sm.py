@@ -3,7 +3,7 @@
 Rates are per SM clock. What warps and schedulers do below these rates is not modelled.
 """
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, Field, field_validator, model_validator
 
@@ -12,6 +12,9 @@ from gpusim.strict_yaml import STRICT, NonNegativeWhole, PositiveNumber, Positiv
 TensorPath = Literal["mma_sync", "wgmma"]
 TENSOR_DTYPES = ("fp16", "bf16", "tf32", "fp8")
 WARP_THREADS = 32
+# Far beyond any GPU: the simulated machine holds as many of everything, so more would only fill the host's memory.
+MOST_SMS = 10_000
+_MOST_WARPS = 1024
 
 
 class RegisterFile(BaseModel):
@@ -47,7 +50,7 @@ class SmSpec(BaseModel):
 
     model_config = STRICT
 
-    count: PositiveWhole
+    count: Annotated[PositiveWhole, Field(le=MOST_SMS)]
     clock_hz: PositiveNumber
     tensor_clock_hz: PositiveNumber
     tensor_flop_per_clk: dict[str, PositiveWhole]
@@ -62,8 +65,8 @@ class SmSpec(BaseModel):
     smem_bandwidth_bytes_per_clk: PositiveWhole
     register_file: RegisterFile | None
     max_threads: PositiveWhole
-    max_warps: PositiveWhole
-    max_ctas: PositiveWhole
+    max_warps: Annotated[PositiveWhole, Field(le=_MOST_WARPS)]
+    max_ctas: Annotated[PositiveWhole, Field(le=_MOST_WARPS)]
     max_threads_per_cta: PositiveWhole
     accumulator_bytes: PositiveWhole
     l2_fill_bytes_per_clk: PositiveWhole

@@ -80,7 +80,7 @@ def test_E06_a_bad_count_is_refused_with_field_value_and_range(field: str, value
     (problem,) = caught.value.problems
     shown = "'X'" if value == "X" else value
     assert problem.startswith(f"{field}: got {shown}, expected a whole number")
-    assert problem.endswith("greater than 0")
+    assert "greater than 0" in problem
 
 
 def test_E07_placeholders_and_missing_keys_are_reported_at_once(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from gpusim.implementations import implementations
+from gpusim.schedules import SCHEDULES
 from gpusim.specs import gpu_names
 
 COMMANDS = ["run", "compare", "calibrate", "fit", "gpus", "schedules", "replay"]
@@ -85,6 +86,28 @@ def test_an_implementation_shows_its_tiles_and_sources(command, name: str) -> No
             assert f"{constant} = {value.value:g} ({value.kind}: {value.source})" in out
 
 
+@pytest.mark.parametrize(
+    ("name", "implementation"),
+    [("gemm", "torch_matmul"), ("row_softmax", "torch_softmax"), ("elementwise", "torch_strided_copy")],
+)
+def test_a_schedule_without_an_implementation_of_its_name_shows_who_uses_it(
+    command, name: str, implementation: str
+) -> None:
+    """Every name that the list has can be shown."""
+    done = command("schedules", name)
+    assert (0, "") == (done.code, done.err)
+    assert f"{SCHEDULES[name].source}" in done.out
+    assert implementation in done.out
+
+
+def test_a_version_is_shown_without_the_rows_of_others(command) -> None:
+    """FlashAttention-3 at d = 64 without a mask: K/V tiles of 192 rows since 2025, of 128 before."""
+    rows = {version: command("schedules", f"flash3@{version}").out for version in ("2024-07", "2025")}
+    assert "tile_q 192, tile_kv 192" in rows["2025"]
+    assert "tile_q 192, tile_kv 192" not in rows["2024-07"]
+    assert all("tile_q 192, tile_kv 128" in text for text in rows.values())
+
+
 def fits(command, *tiles: str) -> dict:
     """The only tile of the answer, and the exit code."""
     done = command("fit", "--gpu", "canvas", "--head-dim", "4", "--json", *tiles)
@@ -128,9 +151,7 @@ def test_a_gpu_without_the_instructions_of_a_schedule_is_an_answer_beside_one_th
     assert {("h100_sxm5_80gb", "flash3", 12)} == {(t["gpu"], t["schedule"], t["warps"]) for t in done.document["tiles"]}
     alone = command(*asked, "--gpu", "a100_sxm4_80gb")
     assert 3 == alone.code
-    assert (
-        "flash3 on a100_sxm4_80gb, head_dim 128, fp16: unsupported: flash3_forward multiplies with wgmma" in alone.out
-    )
+    assert "flash3 on a100_sxm4_80gb, head_dim 128, fp16: unsupported: flash3 multiplies with wgmma" in alone.out
 
 
 def test_a_fit_says_what_was_set_on_the_gpu(command) -> None:

@@ -46,3 +46,12 @@ def test_a_folder_is_no_page(command, tmp_path: Path) -> None:
     (tmp_path / "pages").mkdir()
     done = command("replay", "canvas_bytes", "-o", "pages")
     assert (2, ["-o: got pages, which is a folder; name a file, as in pages/replay.html"]) == (done.code, done.problems)
+
+
+def test_a_page_that_cannot_be_written_is_named_as_it_was_asked_for(command) -> None:
+    """Not the hidden file that it is first written to."""
+    done = command("replay", "canvas_bytes", "-o", "/proc/page.html")
+    (said,) = done.problems
+    assert 2 == done.code
+    assert said.startswith("/proc/page.html: cannot be written: ")
+    assert said.endswith("; choose another file with -o")

@@ -23,7 +23,7 @@ POINT_KEYS = """
     stalls mode sampled_error kernels"""
 ADDED_KEYS = {
     *("stack", "bound_by", "ceiling_ms", "roofline_ms", "operand_gb_per_s", "latency_per_hop_ns"),
-    *("order", "scheduler", "sustained_clock_mhz", "power_w", "overrides"),
+    *("order", "scheduler", "sustained_clock_mhz", "power_w", "overrides", "validation"),
 }
 KERNEL_KEYS = """
     m n k rows cols elements loads stores threads_per_cta footprint_bytes part_bytes hops rounds tile_m tile_n tile_k"""
@@ -199,6 +199,20 @@ def test_a_home_that_cannot_be_written_prints_nothing(tmp_path: Path) -> None:
     assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
 
 
+def test_a_terminal_of_few_letters_gets_question_marks(tmp_path: Path) -> None:
+    """µ is not in ASCII; the point is simulated and shown all the same."""
+    program = "import sys; from gpusim.cli import main; sys.argv[0] = 'gpusim'; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program, *CANVAS_POINT, "--tile-q", "4", "--tile-kv", "4"],
+        env=os.environ | {"PYTHONIOENCODING": "ascii"},
+        cwd=tmp_path,
+        capture_output=True,
+        encoding="ascii",
+    )
+    assert (0, "") == (done.returncode, done.stderr)
+    assert " ?s " in done.stdout
+
+
 @pytest.mark.parametrize("module", ["gpusim", "gpusim.cli"])
 def test_the_command_line_starts_without_heavy_libraries(module: str) -> None:
     """Plots, process pools, arrays and frameworks are loaded when they are needed."""
@@ -256,11 +270,12 @@ def test_attention_takes_workload_fields_too(command) -> None:
 
 
 def test_different_gpus_of_one_name_are_told_on_the_page(command, tmp_path: Path) -> None:
-    """A file that changes canvas but keeps its name; the same GPU named twice is no such case."""
+    """A file that changes canvas but keeps its name; one that changes nothing is no such case."""
     source = "sources: {sm.smem_bytes: {kind: assumed, source: this test}}"
     (tmp_path / "mine.yaml").write_text(f"base: canvas\nname: canvas\nsm: {{smem_bytes: 416}}\n{source}\n")
+    (tmp_path / "same.yaml").write_text("base: canvas\nname: canvas\n")
     point = ("run", "--schedule", "flash2", "--seqlen", "8", "--head-dim", "4", "--tile-q", "4", "--tile-kv", "4")
     told = "different GPUs are called canvas"
-    for folder, second, is_told in (("both", "mine.yaml", True), ("twice", "canvas", False)):
+    for folder, second, is_told in (("both", "mine.yaml", True), ("twice", "same.yaml", False)):
         command(*point, "--gpu", "canvas", "--gpu", second, "--workers", "1", "--quiet", "--out", folder)
         assert is_told is (told in (tmp_path / folder / "report.html").read_text(encoding="utf-8"))

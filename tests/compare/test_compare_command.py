@@ -143,6 +143,58 @@ def test_a_bar_without_a_row_is_missed(run, tmp_path: Path) -> None:
     assert "no row was simulated" in err
 
 
+# 4 × 64 × 64 × 64 FLOPs in 1 ns are 1,049 TFLOP/s; the A100's peak is 312.
+SUSPECT = changed("0.01", "0.000001")
+
+
+def test_a_suspect_row_stands_in_no_figure(run, tmp_path: Path) -> None:
+    """Total, series, bar and what is printed are those of the other row; the suspect is listed and still a point."""
+    write(tmp_path / "rows.csv", GOOD)
+    alone = json.loads(run("rows.csv", "--json")[1])
+    write(tmp_path / "rows.csv", GOOD, SUSPECT)
+    bar = str(alone["mape_pct"] + 1)
+    code, out, err = run("rows.csv", "--json", "--max-mape", bar)
+    document = json.loads(out)
+    assert (0, "") == (code, err)
+    for name in ("mape_pct", "max_ape_pct", "bias_pct", "trusted", "series"):
+        assert alone[name] == document[name], name
+    assert ([3], [False, True]) == (
+        [suspect["line"] for suspect in document["suspects"]],
+        [point["above_ceiling"] for point in document["points"]],
+    )
+    page = run("rows.csv")[1]
+    assert "suspect: rows.csv, line 3: " in page
+    assert "all simulated rows but 1 suspect: n 1, " in page
+
+
+def test_suspect_rows_alone_miss_a_bar(run, tmp_path: Path) -> None:
+    """They were simulated, and show nothing."""
+    write(tmp_path / "rows.csv", SUSPECT)
+    code, _, err = run("rows.csv", "--max-mape", "1e9", "--quiet")
+    assert (1, "error: --max-mape 1e+09: no simulated row counts\n") == (code, err)
+
+
+def test_rows_of_ones_own_file_count(run, tmp_path: Path) -> None:
+    """The trust list is about shipped tables, where it leaves out eager PyTorch below N = 512."""
+    write(tmp_path / "rows.csv", GOOD)
+    assert "trust list" not in run("rows.csv")[1]
+    document = json.loads(run("rows.csv", "--json")[1])
+    assert (1, document["mape_pct"]) == (document["trusted"]["n"], document["trusted"]["mape_pct"])
+    write(tmp_path / "fa1_paper_a100_fwd.csv", changed("flash2", "pytorch_naive"))
+    page = " ".join(run("rows.csv", "fa1_paper_a100_fwd.csv")[1].split())
+    assert "all simulated rows: n 2, " in page
+    assert "rows the trust list counts, and all of rows.csv: n 1, " in page
+
+
+def test_a_kernel_without_a_model_is_told_what_there_is(tmp_path: Path) -> None:
+    """The nearest names, or all that compute the same."""
+    rows = write(tmp_path / "rows.csv", changed("flash2", "flash5"), changed("flash2", "cutlass_fmha"))
+    near, far = compare([rows], workers=1).skipped
+    assert near.reason.startswith("no model of flash5 yet; the nearest known names are flash")
+    assert "no model of cutlass_fmha yet; known are naive, pytorch_naive, " in far.reason
+    assert "torch_matmul" not in far.reason
+
+
 def test_only_rows_of_the_gpus_asked_for(run, tmp_path: Path) -> None:
     """A file that starts from the preset stands in for it; other rows are skipped and say so."""
     write(tmp_path / "rows.csv", GOOD, changed("A100-80GB-SXM4", "H100-80GB-SXM5"))

@@ -3,6 +3,7 @@
 import pytest
 
 from gpusim.analytic import check_fits, registers_per_thread
+from gpusim.dtypes import DType
 from gpusim.errors import DoesNotFitError, ScenarioError, UnknownNameError, UnsupportedError
 from gpusim.fit import fit_tiles, implementations_that_fit
 from gpusim.implementations import parse_request, plan
@@ -173,3 +174,95 @@ def test_missing_instructions_come_before_a_size_that_no_smaller_tile_would_cure
     """512 x 512 at d = 256 fits no SM, but flash3 runs on no A100 at any size."""
     with pytest.raises(UnsupportedError, match="multiplies with wgmma but a100_sxm4_80gb has only mma_sync"):
         fit_tiles(load_gpu("a100_sxm4_80gb"), "flash3", head_dim=256, tiles_q=[512], tiles_kv=[512])
+
+
+def refusal(asked: dict[str, object], *, gpu: str = "a100_sxm4_40gb", head_dim: int = 128) -> DoesNotFitError:
+    """Why a plan is refused, and the fix."""
+    with pytest.raises(DoesNotFitError) as caught:
+        plan(parse_request(asked, "test"), load_gpu(gpu), attention(1024, head_dim))
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("warps", "tile_q", "tile_kv", "fix"),
+    [
+        (33, 128, 64, "lower warps to 8"),  # 1,056 threads; no smaller tile would help
+        (4, 128, 128, "raise warps to 8, or lower tile_q, tile_kv; tile_q: 128, tile_kv: 64, stages: 1 fits"),
+    ],
+)
+def test_a_fix_that_names_warps_is_accepted(warps: int, tile_q: int, tile_kv: int, fix: str) -> None:
+    """Eight warps have a matrix instruction's 16 rows of 128 each; that is 256 threads with half the sums of four."""
+    asked = {"name": "flash2", "tile_q": tile_q, "tile_kv": tile_kv, "stages": 1, "warps": warps}
+    assert fix == refusal(asked).fix
+    plan(parse_request(asked | {"warps": 8}, "test"), load_gpu("a100_sxm4_40gb"), attention(1024, 128))
+
+
+def test_no_tile_is_named_where_none_is_accepted() -> None:
+    """64 rows of O at d = 512 are 256 registers of the 128 threads of a warpgroup, which takes neither fewer rows nor
+    more warps."""
+    error = refusal({"name": "flash3", "tile_q": 64, "tile_kv": 32}, gpu="h100_sxm5_80gb", head_dim=512)
+    assert "allows 255" in error.reason
+    assert "no smaller tile fits; lower head_dim, or choose another schedule" == error.fix
+
+
+def test_a_fix_of_warpgroups_has_whole_ones() -> None:
+    """Half of 192 rows is no number of warpgroups; two of them are."""
+    asked = {"name": "flash3", "tile_q": 192, "tile_kv": 256, "stages": 2}
+    advice = refusal(asked, gpu="h100_sxm5_80gb").fix.partition("; ")[2].removesuffix(" fits")
+    stated = {name: int(value) for name, value in (part.split(": ") for part in advice.split(", "))}
+    assert 128 == stated["tile_q"]
+    plan(parse_request(asked | stated, "test"), load_gpu("h100_sxm5_80gb"), attention(1024, 128))
+
+
+@pytest.mark.parametrize(
+    ("name", "gpu", "tile_q", "tile_kv", "named"),
+    [
+        ("flash2", "a100_sxm4_40gb", 8, 8, (16, 16)),
+        ("flash2", "a100_sxm4_40gb", 100, 50, (96, 48)),
+        ("flash2", "a100_sxm4_40gb", 64, 40, (64, 32)),
+        ("flash1", "a100_sxm4_40gb", 8, 64, (16, 64)),
+        ("triton", "h100_sxm5_80gb", 64, 8, (64, 16)),
+        ("naive", "a100_sxm4_40gb", 8, 64, (16, 64)),
+        ("flash3", "h100_sxm5_80gb", 64, 24, (64, 16)),
+    ],
+)
+def test_a_tile_is_whole_matrix_instructions(
+    name: str, gpu: str, tile_q: int, tile_kv: int, named: tuple[int, int]
+) -> None:
+    """m16n8k16 takes 16 rows of Q, and as the depth of PV 16 keys; the nearest tile is named and accepted."""
+    asked = {"name": name, "tile_q": tile_q, "tile_kv": tile_kv, "stages": 1}
+    error = refusal(asked, gpu=gpu, head_dim=64)
+    wrong = [f"{side} = {size}" for side, size in (("tile_q", tile_q), ("tile_kv", tile_kv)) if size % 16]
+    assert all(f"{side} is no multiple of 16" in error.reason for side in wrong)
+    assert f"use such multiples; tile_q: {named[0]}, tile_kv: {named[1]}, stages: 1 fits" == error.fix
+    accepted = asked | {"tile_q": named[0], "tile_kv": named[1]}
+    plan(parse_request(accepted, "test"), load_gpu(gpu), attention(1024, 64))
+
+
+def test_fp32_is_multiplied_without_matrix_instructions() -> None:
+    """On the FP32 lanes tiles may have any size."""
+    workload = attention(1024, 64).model_copy(update={"dtype": DType.FP32})
+    plan(parse_request({"name": "pytorch_naive", "tile_q": 40}, "test"), load_gpu("a100_sxm4_40gb"), workload)
+
+
+def test_fit_refuses_what_is_less_than_a_matrix_instruction() -> None:
+    """As a run does, with its reason; the smallest tile of 16 x 16 fits."""
+    rows = fit_tiles(load_gpu("a100_sxm4_80gb"), "flash2", head_dim=64, tiles_q=[8, 16], tiles_kv=[16], warps=[4])
+    assert {(8, False, "matrix instructions"), (16, True)} == {
+        (row.tile_q, row.fits) if row.fits else (row.tile_q, row.fits, row.limited_by) for row in rows
+    }
+    assert all("tile_q = 8 is no multiple of 16" in str(row.reason) for row in rows if not row.fits)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "dtype", "reason"),
+    [
+        ("t4", "bf16", "multiplies in bf16 but t4 states no matrix rate for it"),
+        ("v100_sxm2_16gb", "bf16", "multiplies in bf16 but v100_sxm2_16gb states no matrix rate for it"),
+        ("a100_sxm4_80gb", "fp32", "flash2 has no model for dtype fp32"),
+    ],
+)
+def test_fit_has_no_tiles_for_a_number_format_that_does_not_run(gpu: str, dtype: str, reason: str) -> None:
+    """Tensor cores before Ampere take fp16 alone, and FlashAttention takes no fp32."""
+    with pytest.raises(UnsupportedError, match=reason):
+        fit_tiles(load_gpu(gpu), "flash2", head_dim=64, dtype=DType(dtype))

@@ -91,6 +91,16 @@ def test_a_tile_that_fits_is_named() -> None:
     assert "lower tile_m, tile_n or stages; tile_m: 256, tile_n: 128, stages: 2 fits" == caught.value.fix
 
 
+def test_a_tile_of_a_product_is_whole_matrix_instructions() -> None:
+    """m16n8k16: rows in multiples of 16, columns of 8; the nearest tile below 40 × 20 is 32 × 16."""
+    with pytest.raises(
+        DoesNotFitError, match="tile_m = 40 is no multiple of 16 and tile_n = 20 is no multiple of 8"
+    ) as caught:
+        plan(parse_request({"name": "torch_matmul", "tile_m": 40, "tile_n": 20}, "test"), A100, PRODUCT)
+    assert "use such multiples; tile_m: 32, tile_n: 16, stages: 2 fits" == caught.value.fix
+    assert 24 == choices({"name": "torch_matmul", "tile_m": 32, "tile_n": 24}, PRODUCT).tile_n
+
+
 def test_a_stated_residency_of_a_product_is_no_more_than_the_sm_holds() -> None:
     """64 × 64 tiles of two stages take 32 KiB and 1 KiB reserved: four in 164 KiB."""
     tiles = {"name": "torch_matmul", "tile_m": 64, "tile_n": 64}

@@ -111,6 +111,13 @@ def test_the_a100_pcie_of_the_hopper_study_has_40_gb(tmp_path: Path) -> None:
         ("sglang_flash_attention", "H100", "flash3", None, "sglang_graph", "graph"),
         ("vllm_flash_attn", "H800-SXM5", "flash3", None, "vllm_graph", "graph"),
         ("my_own_kernel", "H100", "my_own_kernel", None, None, "event"),
+        ("fa1", "A100", "flash1", None, None, "event"),
+        ("fa2", "A100", "flash2", None, None, "event"),
+        ("FlashAttention-2", "A100", "flash2", None, None, "event"),
+        ("flash_attn_v2", "A100", "flash2", None, None, "event"),
+        ("Flash Attention 3", "H100", "flash3", None, None, "event"),
+        ("fa3@2024-07", "H100", "flash3", "2024-07", None, "event"),
+        ("pytorch_eager", "A100", "pytorch_naive", None, None, "event"),
     ],
 )
 def test_kernel_spellings(
@@ -120,6 +127,23 @@ def test_kernel_spellings(
     (row,) = read(tmp_path, kernel=kernel, gpu=gpu).rows
     assert (row.kernel, row.implementation, row.version) == (kernel, implementation, version)
     assert (row.conditions.stack, row.conditions.timing) == (stack, timing)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "wanted"),
+    [
+        ("flash_attn", "flash1, flash2 or flash3"),
+        ("FlashAttention", "flash1, flash2 or flash3"),
+        ("pytorch", "pytorch_naive"),
+        ("sdpa", "torch_sdpa_flash"),
+        ("torch_sdpa_cudnn", "no model of cuDNN"),
+    ],
+)
+def test_a_name_of_several_kernels_is_not_guessed(tmp_path: Path, kernel: str, wanted: str) -> None:
+    """The reason names the word and what to write instead."""
+    (skip,) = read(tmp_path, kernel=kernel).skipped
+    assert skip.reason.startswith(f"kernel = '{kernel}': ")
+    assert wanted in skip.reason
 
 
 @pytest.mark.parametrize(

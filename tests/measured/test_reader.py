@@ -77,21 +77,35 @@ def test_a_full_row_needs_no_assumption(tmp_path: Path) -> None:
 
 def test_blanks_are_filled_as_stated_and_counted(tmp_path: Path) -> None:
     """Each blank that has a stated default is one assumption of that field."""
-    blanks = ("version", "dtype", "kv_heads", "causal", "dropout", "mask", "sm_clock_mhz", "timing", "cache")
+    blanks = ("version", "pass", "dtype", "kv_heads", "causal", "dropout", "mask", "sm_clock_mhz", "timing", "cache")
     file = read_measured(write(tmp_path, FULL | dict.fromkeys(blanks, ""), FULL))
     row = file.rows[0]
     assert file.assumed == dict.fromkeys(sorted(blanks), 1)
     assert (row.version, row.workload.dtype, row.workload.kv_heads, row.workload.causal) == (None, DType.FP16, 4, False)
+    assert row.workload.pass_ == "fwd"
     assert (row.workload.dropout, row.workload.mask) == (0.0, "none")
     assert (row.conditions.sm_clock_mhz, row.conditions.timing, row.conditions.cache) == (None, "event", "warm")
 
 
 def test_missing_columns_are_filled_like_blanks(tmp_path: Path) -> None:
     """A file with only the needed columns is read."""
-    needed = ("gpu", "kernel", "pass", "batch", "heads", "seqlen_q", "seqlen_k", "head_dim", "latency_ms")
+    needed = ("gpu", "kernel", "batch", "heads", "seqlen_q", "seqlen_k", "head_dim", "latency_ms")
     file = read_measured(write(tmp_path, {column: FULL[column] for column in needed}))
     assert len(file.rows) == 1
-    assert file.assumed["timing"] == file.assumed["kv_heads"] == 1
+    assert file.assumed["timing"] == file.assumed["kv_heads"] == file.assumed["pass"] == 1
+
+
+def test_seqlen_stands_for_both_lengths(tmp_path: Path) -> None:
+    """One column for rows of Q and of K and V, as in a scenario; one that agrees may stand beside it."""
+    lengths = [{"seqlen": "1000", "seqlen_q": q, "seqlen_k": k} for q, k in (("", ""), ("1000", ""), ("1000", "1000"))]
+    workloads = [row.workload for row in read_measured(write(tmp_path, *(FULL | cells for cells in lengths))).rows]
+    assert [(1000, 1000)] * 3 == [(workload.seqlen_q, workload.seqlen_k) for workload in workloads]
+
+
+def test_seqlen_must_not_contradict_a_length(tmp_path: Path) -> None:
+    """Two lengths for the same rows say two things; a word that is no number is told as such."""
+    assert "seqlen_k = '500' contradicts seqlen = 1000" == only_reason(tmp_path, seqlen="1000")
+    assert "seqlen = '1k' is not a number" == only_reason(tmp_path, seqlen="1k", seqlen_q="", seqlen_k="")
 
 
 def test_assumptions_of_skipped_rows_are_not_counted(tmp_path: Path) -> None:
@@ -223,9 +237,9 @@ def test_a_bad_cell_skips_its_row_with_column_and_value(tmp_path: Path, column: 
     assert [row.line for row in file.rows] == [3]
 
 
-@pytest.mark.parametrize("column", ["batch", "heads", "seqlen_q", "seqlen_k", "head_dim", "pass"])
+@pytest.mark.parametrize("column", ["batch", "heads", "seqlen_q", "seqlen_k", "head_dim"])
 def test_a_missing_cell_without_a_default_skips_its_row(tmp_path: Path, column: str) -> None:
-    """Shape and pass are never guessed."""
+    """The shape is never guessed."""
     assert f"{column} is missing" in only_reason(tmp_path, **{column: ""})
 
 
@@ -329,6 +343,14 @@ def test_a_bad_file_does_not_stop_the_others(tmp_path: Path) -> None:
     files, errors = read_all([tmp_path / "none.csv", good])
     assert [file.path for file in files] == [good]
     assert len(errors) == 1
+
+
+def test_a_file_that_is_given_twice_is_refused(tmp_path: Path) -> None:
+    """Its rows would count twice; another spelling of its path is the same file."""
+    path = write(tmp_path, FULL)
+    again = tmp_path / "a" / ".." / path.name
+    with pytest.raises(MeasuredError, match="given 2 times; keep one"):
+        read_all([path, again])
 
 
 def test_files_of_the_same_name_are_told_apart(tmp_path: Path) -> None:

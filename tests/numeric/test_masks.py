@@ -9,6 +9,7 @@ import random
 import numpy as np
 import pytest
 import torch
+from packed_heads import attended
 
 from gpusim.numeric import attention_reference, execute, inputs_for
 from gpusim.schedules import SCHEDULES, Choices, FlashChoices, KvOuterChoices, WarpgroupChoices
@@ -77,36 +78,12 @@ def expected_output(problem: AttentionWorkload, inputs: dict[str, np.ndarray]) -
     return np.where(has_keys, attention_reference(*repeated(problem, inputs), np.where(has_keys, added, 0.0)), 0.0)
 
 
-def packed_heads(named: tuple[str, Choices], problem: AttentionWorkload) -> int:
-    """Query heads that are rows of one tile."""
-    is_packed = isinstance(named[1], WarpgroupChoices) and named[1].pack_gqa
-    return problem.heads // problem.kv_heads if is_packed else 1
-
-
-def attended(
-    named: tuple[str, Choices],
-    problem: AttentionWorkload,
-    inputs: dict[str, np.ndarray],
-    rng: random.Random | None,
-    name: str = "O",
-) -> np.ndarray:
-    """An output of the schedule, (batch · heads, N_q, columns), heads packed as it wants them: row q · group + head."""
-    group = packed_heads(named, problem)
-    q = inputs["Q"].reshape(-1, group, *inputs["Q"].shape[1:]).swapaxes(1, 2)
-    laid_out = inputs | {"Q": q.reshape(len(q), -1, q.shape[-1])}
-    if "key_lengths" in inputs:
-        laid_out["key_lengths"] = inputs["key_lengths"][::group]
-    out = execute(graph_of(named, problem), laid_out, rng=rng)[name]
-    heads = out.reshape(len(out), problem.seqlen_q, group, -1).swapaxes(1, 2)
-    return heads.reshape(-1, problem.seqlen_q, out.shape[-1])
-
-
 def assert_attention(named: tuple[str, Choices], problem: AttentionWorkload, seed: int) -> None:
     """In program order and in a random legal order of CTAs and steps."""
-    inputs = inputs_for(problem, seed)
+    graph, inputs = graph_of(named, problem), inputs_for(problem, seed)
     expected = expected_output(problem, inputs)
     for rng in (None, random.Random(seed)):
-        np.testing.assert_allclose(attended(named, problem, inputs, rng), expected, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(attended(graph, named[1], problem, inputs, rng), expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("masks", [CAUSAL, PADDING, BOTH], ids=["causal", "padding", "both"])
@@ -155,10 +132,10 @@ def test_a_causal_mask_is_that_of_torch(case: str, seqlen_q: int, seqlen_k: int)
     output = execute(graph_of(CASES[case], problem), inputs, rng=random.Random(5))["O"]
     q, k, v = (torch.from_numpy(inputs[name]).unflatten(0, (2, -1)) for name in "QKV")
     triangle = torch.ones(seqlen_q, seqlen_k, dtype=torch.bool).tril(seqlen_k - seqlen_q)
-    attended = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=triangle, enable_gqa=True)
+    expected = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=triangle, enable_gqa=True)
     without_keys = max(0, seqlen_q - seqlen_k)
     np.testing.assert_allclose(
-        output[:, without_keys:], attended.flatten(0, 1).numpy()[:, without_keys:], rtol=0, atol=1e-12
+        output[:, without_keys:], expected.flatten(0, 1).numpy()[:, without_keys:], rtol=0, atol=1e-12
     )
     np.testing.assert_array_equal(output[:, :without_keys], 0.0)
 
@@ -183,7 +160,7 @@ def test_log_sum_exp_is_that_of_the_visible_scores(case: str, masks: dict[str, o
     scores = q @ np.swapaxes(k, -1, -2) / 2 + bias(problem, inputs)
     with np.errstate(divide="ignore"):
         expected = np.log(np.exp(scores).sum(axis=-1, keepdims=True))
-    lse = attended(CASES[case], problem, inputs, random.Random(7), "LSE")
+    lse = attended(graph_of(CASES[case], problem), CASES[case][1], problem, inputs, random.Random(7), "LSE")
     np.testing.assert_allclose(lse, expected, rtol=0, atol=1e-12)
 
 

@@ -94,10 +94,19 @@ def test_errors_of_series_that_were_not_fitted_stand_apart(make_point):
     assert "the mean |error| is 16.0 % (those not used to fit: 28.0 %)" in said
 
 
-def test_no_band_is_said(make_point):
-    """A series without measurement and band says that too little was measured."""
-    said = dict(facts(case([make_point(validated=False)])))["How far to trust it?"]
-    assert "flash2 has no measurement here and no error band: too little was measured on this GPU." == said
+def test_no_band_is_said_with_its_reason(make_point):
+    """A series without measurement and band says what was measured instead."""
+    reason = "not validated for fp32; measured: fp16, bf16"
+    said = dict(facts(case([make_point(validated=False, validation=reason)])))["How far to trust it?"]
+    assert f"flash2 has no measurement here and no error band: {reason}." == said
+
+
+def test_a_band_that_some_points_of_a_series_have_is_said_with_their_number(make_point):
+    """Two of three lengths were measured, the widest band of 7 %."""
+    bands = {512: False, 1024: 0.05, 2048: 0.07}
+    points = [make_point(seqlen=n, validated=band, validation=f"rows of {n}") for n, band in bands.items()]
+    said = dict(facts(case(points)))["How far to trust it?"]
+    assert "flash2 has no measurement here and an error band of ±7.0 % at 2 of 3 points (rows of 2048)." == said
 
 
 def test_several_gpus_are_told_in_one_sentence(make_point):

@@ -221,3 +221,16 @@ def test_the_schema_knows_base_and_lets_it_stand_for_the_rest() -> None:
     assert {"required": ["base"]} in schema["anyOf"]
     assert ["kind", "source"] == schema["$defs"]["Source"]["required"]
     assert all("required" not in group for name, group in schema["$defs"].items() if name != "Source")
+
+
+@pytest.mark.parametrize(
+    ("field", "most"),
+    [("sm.count", 10_000), ("sm.max_ctas", 1024), ("sm.max_warps", 1024), ("memory.hbm.channels", 4096)],
+)
+def test_a_count_that_no_machine_has_is_refused(field: str, most: int) -> None:
+    """The simulated GPU holds as many of each, and a billion would fill the memory of the host."""
+    a100 = load_gpu("a100_sxm4_40gb")
+    assert apply_overrides(a100, {field: str(most)}).overrides == f"{field}={most}"
+    for value in (str(most + 1), "1e9"):
+        with pytest.raises(ConfigError, match=f"{field}: got .*, expected a whole number .* of at most {most}"):
+            apply_overrides(a100, {field: value})

@@ -333,7 +333,7 @@ function drawErrors() {
   };
   const rows = D.errors.map(e => `<tr><th scope="row">${key(look(e))}${esc(look(e).name)}<small>${esc(e.source)}</small><small>${ROLES[e.role] ?? esc(e.role)}</small></th><td class="optional">${e.n}</td><td><b>${pct(e.mean, false)}</b></td><td class="optional">${pct(e.bias)}</td><td>${pct(e.worst)}<small>${esc(at(D, e.place))}</small></td><td>${bars(e)}</td></tr>`);
   const seen = new Set(D.errors.map(e => e.series));
-  for (const s of D.series) if (!seen.has(s.i)) rows.push(`<tr><th scope="row">${key(s)}${esc(s.name)}<small>${ok(s).length ? 'no measurement' : 'not run'}${s.band ? `; band ±${(s.band * 100).toFixed(1)} % from measurements elsewhere` : ''}</small></th><td class="optional">0</td><td>–</td><td class="optional">–</td><td>–</td><td></td></tr>`);
+  for (const s of D.series) if (!seen.has(s.i)) rows.push(`<tr><th scope="row">${key(s)}${esc(s.name)}<small>${ok(s).length ? 'no measurement' : 'not run'}${s.band ? `; error band up to ±${(s.band * 100).toFixed(1)} %` : ''}</small></th><td class="optional">0</td><td>–</td><td class="optional">–</td><td>–</td><td></td></tr>`);
   $('#errors').innerHTML = `<table><thead><tr><th scope="col">series</th><th scope="col" class="optional">points</th><th scope="col">mean |error|</th><th scope="col" class="optional">bias</th><th scope="col">worst</th><th scope="col">by ${esc(D.axis.symbol || D.axis.title)}</th></tr></thead><tbody>${rows.join('')}</tbody></table>`;
 }
 
