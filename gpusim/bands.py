@@ -15,7 +15,7 @@ from functools import cache
 from gpusim.datafiles import bands_list
 from gpusim.dtypes import DType
 from gpusim.errors import ConfigError
-from gpusim.implementations import implementations
+from gpusim.implementations import implementations, stacks
 from gpusim.specs import GpuSpec, gpu_names, load_gpu
 from gpusim.strict_yaml import read_text
 from gpusim.workloads import (
@@ -147,13 +147,14 @@ def _is_unthrottled(spec: GpuSpec, conditions: Conditions) -> bool:
 
 
 def _stacks_that_matter(spec: GpuSpec, implementation: str) -> set[str]:
-    """Stacks under which other kernels compute attention: those of the implementation's tables.
+    """Stacks under which other kernels run: those of the implementation's tables, and those that write a KV cache.
 
-    Others only add time of the host, or the copy of K and V into a cache.
+    Others only add time of the host.
     """
     known = implementations()[implementation]
     rows = [*(row.when for row in known.tiles), *(row.when for row in known.costs)]
-    return {name for when in rows if when.holds_on(spec) for name in when.stack or ()}
+    writing = {name for name, stack in stacks().items() if stack.kv_cache_write is not None}
+    return writing | {name for when in rows if when.holds_on(spec) for name in when.stack or ()}
 
 
 def _sizes(spec: GpuSpec, workload: Workload, conditions: Conditions) -> Iterator[tuple[str, float]]:

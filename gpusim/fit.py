@@ -1,8 +1,8 @@
 """Which tiles of an implementation fit a GPU, and what they cost in shared memory and registers; nothing is simulated.
 
 Whether a tile fits does not depend on sequence length, batch or heads. What is no size, such as the registers that a
-released kernel sets, comes from the implementation's table for the GPU and head dim, as in a run. Leaves out schedules
-of several kernels, each of which has tiles of its own.
+released kernel sets, comes from the implementation's table for the GPU and head dim, as in a run outside serving
+stacks. Leaves out schedules of several kernels, each of which has tiles of its own.
 """
 
 import itertools

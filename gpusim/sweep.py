@@ -124,14 +124,20 @@ def _run(
 
 def _run_here(points: Sequence[Point], order: Sequence[int], task: _Task) -> Iterator[tuple[int, ShownResult, float]]:
     """One point after the other on a thread: the main thread can answer a signal while machine code runs."""
-    done: SimpleQueue[tuple[int, ShownResult, float]] = SimpleQueue()
+    done: SimpleQueue[tuple[int, ShownResult, float] | BaseException] = SimpleQueue()
 
     def run(number: int) -> None:
-        done.put(task(number, points[number]))
+        try:
+            done.put(task(number, points[number]))
+        except BaseException as fault:  # raised again where somebody waits for the point
+            done.put(fault)
 
     for number in order:
         threading.Thread(target=run, args=(number,), daemon=True).start()
-        yield done.get()
+        found = done.get()
+        if isinstance(found, BaseException):
+            raise found
+        yield found
 
 
 def _end_with_parent(parent: int) -> None:

@@ -449,7 +449,8 @@ class PipeCost:
 
     def _matmul_efficiency(self, op: MatMul) -> float:
         """Share of the dense rate: with two mma.sync instructions of rows a warp uses what it read of K or V twice."""
-        is_narrow = self._path == "mma_sync" and op.a.rows <= MMA_ROWS[self._path] * self._warps
+        is_mma_sync = self._path == "mma_sync" or (self._path is None and "wgmma" not in self._sm.tensor_paths)
+        is_narrow = is_mma_sync and op.a.rows <= MMA_ROWS["mma_sync"] * self._warps
         return self._cost.matmul_efficiency * (self._cost.narrow_warp_efficiency if is_narrow else 1.0)
 
     def _unit_cycles(self, ops: Sequence[Op]) -> tuple[float, float, float, float]:

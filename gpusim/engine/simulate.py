@@ -259,7 +259,8 @@ class _KernelOnMachine:
     def _cta_interval_s(self, timings: Timings) -> float:
         """From one real CTA's start to the next one's: the launcher's, or that at which resident CTAs leave.
 
-        Where a CTA stays for `cta_ns` it also waits for what it loads; stores are posted.
+        Where a CTA stays for `cta_ns` it also waits for what it loads, at the rate of HBM even from L2, as `cta_ns` was
+        fitted; stores are posted.
         """
         sm, kernel, launch_s = self._spec.sm, self._kernel, 1 / timings.launch.ctas_per_s
         if not kernel.cost.cta_ns:
@@ -282,7 +283,7 @@ class _KernelOnMachine:
             name=self._kernel.name,
             start_ps=self._start_ps,
             end_ps=now_ps,
-            ctas=self._kernel.ctas * self._kernel.grain,
+            ctas=round(self._kernel.ctas * self._kernel.grain),
             ctas_per_sm=self._occupancy.ctas_per_sm,
             limited_by=self._occupancy.limited_by,
             waves=self._kernel.ctas / self.task.num_resident,

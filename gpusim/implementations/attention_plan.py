@@ -19,7 +19,7 @@ from gpusim.implementations.choosing import (
 from gpusim.implementations.gemm_planner import GemmShape, GemmTile, quickest_tile, shaped, step_of
 from gpusim.implementations.request import ScheduleRequest
 from gpusim.implementations.table import Implementation, implementations, stacks
-from gpusim.schedules import MASK_PASSES, Choices, NaiveChoices, Schedule, WarpgroupChoices
+from gpusim.schedules import MASK_PASSES, Choices, FlashChoices, NaiveChoices, Schedule, WarpgroupChoices
 from gpusim.schedules.kv_cache import with_cache_write
 from gpusim.specs import GpuSpec
 from gpusim.taskgraph import KernelCost, TaskGraph
@@ -49,6 +49,7 @@ def plan_attention(
         values, costs = _with_quickest_tiles(values, costs, spec, workload)
     choices = _completed(schedule, values, spec, workload)
     _check_masked(choices, workload)
+    _check_compiled(choices, workload)
     graph = schedule.build(workload, choices, costs)
     check_graph_fits(graph, schedule, choices, spec, workload, _SIDES)
     if "ctas_per_sm" in request.choices:
@@ -62,6 +63,12 @@ def _in_stack(graph: TaskGraph, workload: AttentionWorkload, stack: str | None) 
     write = None if around is None else around.kv_cache_write
     if write is None:
         return graph
+    if workload.seqlen_q != workload.seqlen_k:
+        raise UnsupportedError(
+            f"{stack} writes the new keys alone into its cache, and there is no model yet for seqlen_q = "
+            f"{workload.seqlen_q} new ones of seqlen_k = {workload.seqlen_k}",
+            "ask for as many queries as keys, or leave the stack out",
+        )
     return with_cache_write(
         graph,
         warps=write.warps(workload),
@@ -127,6 +134,16 @@ def _check_masked(choices: Choices, workload: AttentionWorkload) -> None:
                 f"a {mask} mask, but score_passes = {list(choices.score_passes)} adds none",
                 f"add {' or '.join(MASK_PASSES[mask])} to score_passes, or ask for a forward pass without the mask",
             )
+
+
+def _check_compiled(choices: Choices, workload: AttentionWorkload) -> None:
+    """A kernel compiled for fewer columns than the head dim would compute something else."""
+    compiled = choices.compiled_head_dim if isinstance(choices, FlashChoices) else None
+    if compiled is not None and compiled < workload.head_dim:
+        raise UnsupportedError(
+            f"a kernel with compiled_head_dim = {compiled} cannot compute head_dim = {workload.head_dim}",
+            f"state at least {workload.head_dim}, or leave compiled_head_dim out",
+        )
 
 
 def _choices(

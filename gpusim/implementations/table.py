@@ -42,6 +42,7 @@ class When(BaseModel):
     mask: str | None = None
     dtype: list[Annotated[DType, Field(strict=False)]] | None = None
     head_dim: Range | None = Field(default=None, strict=False)
+    head_dim_v: Range | None = Field(default=None, strict=False)
     seqlen_k: Range | None = Field(default=None, strict=False)
     cols: Range | None = Field(default=None, strict=False)
 
@@ -64,7 +65,7 @@ class When(BaseModel):
             and all(getattr(self, field) in (None, getattr(workload, field, None)) for field in ("causal", "mask"))
             and all(
                 _within(getattr(workload, field, None), getattr(self, field))
-                for field in ("head_dim", "seqlen_k", "cols")
+                for field in ("head_dim", "head_dim_v", "seqlen_k", "cols")
             )
         )
 
@@ -191,7 +192,8 @@ class CacheWrite(BaseModel):
     """The kernel that copies new keys and values into a cache, at a share of the HBM stream rate.
 
     A CTA copies `row_bytes` of the keys and as many of the values, or a token with all its heads (None); it has a
-    thread for each of those numbers, at most `max_threads`, and stays on its SM for `cta_ns` (fitted; see source).
+    thread for each of those numbers, at most `max_threads`, and stays on its SM for `cta_ns` (fitted; see source) and
+    for as long as its loads would take from HBM, be they in L2 or not.
     """
 
     model_config = STRICT
@@ -203,7 +205,7 @@ class CacheWrite(BaseModel):
 
     def warps(self, workload: AttentionWorkload) -> int:
         """Warps of a CTA."""
-        numbers = workload.kv_heads * workload.head_dim
+        numbers = workload.kv_heads * max(workload.head_dim, workload.head_dim_v)
         if self.row_bytes is not None:
             numbers = self.row_bytes // workload.dtype.size_bytes
         return ceil_div(min(numbers, self.max_threads), WARP_THREADS)

@@ -18,7 +18,8 @@ class FlashChoices(BaseModel):
     """Choices of a FlashAttention schedule.
 
     `tile_q` and `tile_kv` are rows of a Q and of a K/V tile; `compiled_head_dim` is how wide they are, the head dim
-    that the kernel was compiled for (None: the workload's own); `stages` buffers a streamed tile has; `fold_scale`
+    that the kernel was compiled for (None: the workload's own), and `compiled_head_dim_v` how wide those of V and O are
+    where V has another head dim; `stages` buffers a streamed tile has; `fold_scale`
     multiplies 1/√d into Q once instead of into every score tile. `accumulator_bytes` is the machine's accumulator size;
     `ctas_per_sm` pins the residency of a released kernel. `order` is that in which work items are taken: Q tiles
     ascending within a head, or the longest first where a mask makes them differ; `scheduler` is the hardware's queue or
@@ -30,6 +31,7 @@ class FlashChoices(BaseModel):
     tile_q: PositiveWhole
     tile_kv: PositiveWhole
     compiled_head_dim: PositiveWhole | None = None
+    compiled_head_dim_v: PositiveWhole | None = None
     warps: PositiveWhole = 4
     stages: PositiveWhole = 1
     accumulators: Literal["smem", "registers"] = "registers"
@@ -41,10 +43,10 @@ class FlashChoices(BaseModel):
     tensor_path: TensorPath | None = None
 
     def tile_cols(self, workload: AttentionWorkload) -> tuple[int, int]:
-        """Columns of a Q or K tile, and of a V or O tile; those of V are padded as those of Q where both are one."""
+        """Columns of a Q or K tile, and of a V or O tile."""
         d, d_v = workload.head_dim, workload.head_dim_v
         padded = max(d, self.compiled_head_dim or d)
-        return padded, padded if d_v == d else d_v
+        return padded, padded if d_v == d else max(d_v, self.compiled_head_dim_v or d_v)
 
 
 class KvOuterChoices(FlashChoices):

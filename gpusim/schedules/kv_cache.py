@@ -15,7 +15,8 @@ from gpusim.taskgraph.tensors import ceil_div
 def with_cache_write(graph: TaskGraph, *, warps: int, ctas_per_row: Fraction, cost: KernelCost) -> TaskGraph:
     """An attention graph behind the kernel that copies its K and V into the cache.
 
-    A CTA of that kernel has so many `warps`, and `ctas_per_row` of them copy one row of one head of K and of V.
+    A CTA of that kernel has so many `warps`, and `ctas_per_row` of them copy one row of one head of K and of V; those
+    of ragged tiles are spread over all tiles.
     """
     key, value = (next(tensor for tensor in graph.tensors() if tensor.name == name) for name in ("K", "V"))
     rows = math.lcm(key.tile_rows, value.tile_rows)
@@ -30,4 +31,6 @@ def with_cache_write(graph: TaskGraph, *, warps: int, ctas_per_row: Fraction, co
     for tile, buffer in zip(tiles, buffers, strict=True):
         cache = replace(tile.tensor, name=f"{tile.tensor.name}_cache", role=Role.OUTPUT)
         cta.store(buffer, replace(tile, tensor=cache))
-    return TaskGraph((cta.build(cost=cost, grain=max(1, round(rows * ctas_per_row))), *graph.kernels))
+    real_ctas = math.ceil(key.rows * key.heads * ctas_per_row)
+    grain = Fraction(real_ctas, math.prod(extent for _, extent in grid))
+    return TaskGraph((cta.build(cost=cost, grain=grain), *graph.kernels))

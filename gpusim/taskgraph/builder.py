@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from fractions import Fraction
 
 from gpusim.dtypes import DType
 from gpusim.specs.sm import TensorPath
@@ -87,7 +88,7 @@ class KernelBuilder:
         self,
         *,
         cost: KernelCost | None = None,
-        grain: int = 1,
+        grain: int | Fraction = 1,
         ctas_per_sm: int | None = None,
         access: Access = "streamed",
         line_weight: int = 1,

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Literal
 
 from gpusim.dtypes import DType
@@ -104,10 +105,10 @@ class Kernel:
     have `producer_registers_per_thread`.
 
     `program` is in program order; the dependencies follow from it (see `unroll.py`). `warps` a CTA; `grain` real CTAs
-    stand behind one CTA of the graph; `ctas_per_sm`, where a table pins it, replaces the occupancy that limits would
-    give. `compute_dtype` is the format matrix units multiply in, `tensor_path` by which instructions (None: the fastest
-    the GPU has). `access` "random" is a kernel that loads single cache lines, such as a pointer chase: each of its
-    tiles is one line that stands for `line_weight` lines in the capacity of L2.
+    stand behind one of the graph, on average; `ctas_per_sm`, where a table pins it, replaces the occupancy that limits
+    would give. `compute_dtype` is the format matrix units multiply in, `tensor_path` by which instructions (None: the
+    fastest the GPU has). `access` "random" is a kernel that loads single cache lines, such as a pointer chase: each of
+    its tiles is one line that stands for `line_weight` lines in the capacity of L2.
     """
 
     name: str
@@ -118,7 +119,7 @@ class Kernel:
     compute_dtype: DType
     accumulators: Accumulators = "registers"
     cost: KernelCost = field(default_factory=KernelCost)
-    grain: int = 1
+    grain: int | Fraction = 1
     ctas_per_sm: int | None = None
     access: Access = "streamed"
     line_weight: int = 1

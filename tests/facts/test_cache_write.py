@@ -5,6 +5,7 @@ import pytest
 from gpusim import load_gpu
 from gpusim.analytic import kernel_work
 from gpusim.engine import simulate
+from gpusim.errors import UnsupportedError
 from gpusim.implementations import parse_request, plan
 from gpusim.taskgraph import TaskGraph
 from gpusim.workloads import AttentionWorkload, Conditions
@@ -48,6 +49,23 @@ def test_vllm_writes_a_token_a_cta(kv_heads: int, threads: int) -> None:
     assert threads == 32 * graph.kernels[0].warps
     assert 65536 == write.ctas
     assert 65536 * (stays_ns + reads_ns) / 1000 == pytest.approx((write.end_ps - write.start_ps) / 1e6, rel=0.03)
+
+
+@pytest.mark.parametrize(("seqlen", "batch"), [(1, 64), (129, 8), (2048, 1)])
+def test_only_real_tokens_have_ctas(seqlen: int, batch: int) -> None:
+    """Ragged tiles of 128 rows: still one CTA of vLLM's a token."""
+    workload = AttentionWorkload(batch=batch, heads=8, seqlen_q=seqlen, seqlen_k=seqlen, head_dim=128)
+    graph = plan(parse_request("flash2", "test"), A100, workload, "vllm_graph").graph
+    (write,) = simulate(TaskGraph(graph.kernels[:1]), A100, Conditions(timing="ncu", cache="cold")).kernels
+    assert batch * seqlen == write.ctas
+
+
+def test_new_keys_of_a_longer_past_are_refused() -> None:
+    """Only what is new is written, which has no model yet."""
+    workload = AttentionWorkload(batch=1, heads=8, seqlen_q=1, seqlen_k=4096, head_dim=128)
+    with pytest.raises(UnsupportedError, match="vllm_graph writes the new keys alone"):
+        plan(parse_request("flash2", "test"), A100, workload, "vllm_graph")
+    assert 1 == len(plan(parse_request("flash2", "test"), A100, workload).graph.kernels)
 
 
 def test_sglang_writes_as_fast_as_memory_takes_it() -> None:

@@ -5,7 +5,9 @@ import pytest
 from gpusim import AttentionWorkload, Conditions, load_gpu, parse_request, plan
 from gpusim.analytic import kernel_work
 from gpusim.engine import simulate
+from gpusim.errors import UnsupportedError
 from gpusim.fit import fit_tiles
+from gpusim.schedules import FlashChoices
 from gpusim.specs import GpuSpec
 
 A100, H100 = load_gpu("a100_sxm4_80gb"), load_gpu("h100_sxm5_80gb")
@@ -53,3 +55,25 @@ def test_fit_answers_for_the_compiled_head_dim() -> None:
     """d = 40: Q of 128 rows and K and V of 128, 64 columns of two bytes: 48 KiB as at d = 64."""
     (fit,) = fit_tiles(A100, "flash2", head_dim=40, tiles_q=[128], tiles_kv=[128], stages=[1], warps=[4])
     assert 3 * 128 * 64 * 2 == fit.smem_bytes_per_cta
+
+
+def test_v_is_padded_to_a_compiled_head_dim_too() -> None:
+    """flash3, d = 72 and d_v = 71 run as 96 and 96; DeepSeek's 192 and 128 are compiled as they are, tiles of 128."""
+    shape = {"batch": 1, "heads": 16, "seqlen_q": 1024, "seqlen_k": 1024}
+    odd, even = (
+        AttentionWorkload.model_validate(shape | {"head_dim": d, "head_dim_v": d_v}) for d, d_v in ((72, 71), (96, 96))
+    )
+    request = parse_request("flash3", "test")
+    (ragged,), (whole,) = (plan(request, H100, workload).graph.kernels for workload in (odd, even))
+    assert kernel_work(whole).flops == kernel_work(ragged).flops
+    deepseek = AttentionWorkload.model_validate(shape | {"head_dim": 192, "head_dim_v": 128})
+    choices = plan(request, H100, deepseek).choices
+    assert isinstance(choices, FlashChoices)
+    assert (128, 128) == (choices.tile_q, choices.tile_kv)
+
+
+def test_too_narrow_a_kernel_is_refused() -> None:
+    """32 columns do not hold a head dim of 64."""
+    narrow = parse_request({"name": "flash2", "compiled_head_dim": 32}, "test")
+    with pytest.raises(UnsupportedError, match="compiled_head_dim = 32 cannot compute head_dim = 64"):
+        plan(narrow, A100, attention(64))
