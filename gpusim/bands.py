@@ -209,7 +209,7 @@ def band_of(
         return f"not validated: this is not {spec.name} as shipped"
     bands = [band for band in _bands() if (band.gpu, band.implementation) == (spec.name, implementation)]
     if not bands:
-        return f"not validated: no {LEAST_ROWS} trusted rows of {implementation} on {spec.name} share their conditions"
+        return f"not validated: fewer than {LEAST_ROWS} measurements of {implementation} on {spec.name} are alike"
     return widest_band(bands, setting_of(spec, implementation, version, workload, conditions), latency_ms)
 
 
