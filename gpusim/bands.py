@@ -136,6 +136,8 @@ def _options(spec: GpuSpec, workload: Workload, conditions: Conditions) -> Itera
             yield f"{conditions.cache} cache"
         case _:
             pass
+    if conditions.host_floor_ms is not None or conditions.host_overhead_ms is not None:
+        yield "stated host time"
     if any(length * workload.dtype.size_bytes % _VECTOR_BYTES for length in lengths):
         yield "unaligned rows"
 

@@ -115,6 +115,13 @@ def test_a_stack_is_a_condition_where_it_runs_other_kernels() -> None:
     assert ("xformers_bench", "") == (stack("pytorch_naive", "xformers_bench"), stack("pytorch_naive", "fa1_paper"))
 
 
+def test_a_host_time_of_ones_own_was_not_measured() -> None:
+    """That of a stack is in its rows; one that the user states may be anything."""
+    stated = [{"host_floor_ms": 50.0}, {"host_overhead_ms": 0.1}, {"stack": "fa1_paper"}]
+    words = [setting_of(A100, "flash1", None, PAPER, Conditions.model_validate(field)).words for field in stated]
+    assert [True, True, False] == ["stated host time" in found["options"] for found in words]
+
+
 def test_a_profiler_that_lifts_the_power_limit_is_a_condition() -> None:
     """H100 states energies, so that its clock falls under a timer and not under ncu; A100 does not."""
     profiled = Conditions(timing="ncu")

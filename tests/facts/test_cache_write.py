@@ -6,7 +6,7 @@ from gpusim import load_gpu
 from gpusim.analytic import kernel_work
 from gpusim.engine import simulate
 from gpusim.errors import UnsupportedError
-from gpusim.implementations import parse_request, plan
+from gpusim.implementations import parse_request, plan, stacks
 from gpusim.taskgraph import TaskGraph
 from gpusim.workloads import AttentionWorkload, Conditions
 
@@ -32,20 +32,22 @@ def test_the_cache_write_copies_k_and_v_once(gpu: str, name: str, stack: str, he
 
 
 A100, H100 = load_gpu("a100_sxm4_80gb"), load_gpu("h100_sxm5_80gb")
-CTA_NS = 3700
 
 
 @pytest.mark.parametrize(("kv_heads", "threads"), [(1, 128), (2, 256), (8, 512)])
 def test_vllm_writes_a_token_a_cta(kv_heads: int, threads: int) -> None:
-    """65,536 tokens of head dim 128 on the 108 SMs of an A100: as many CTAs as 2,048 threads hold leave every 3.7 µs.
+    """65,536 tokens of head dim 128 on the 108 SMs of an A100: as many CTAs as 2,048 threads hold leave every `cta_ns`.
 
-    And each waits for the keys and values that it reads at 0.87 of the stream rate; writing them goes on meanwhile.
+    And each waits for the keys and values that it reads at its share of the stream rate; writing goes on meanwhile.
     """
+    write_of_stack = stacks()["vllm_graph"].kv_cache_write
+    assert write_of_stack is not None
     workload = AttentionWorkload(batch=32, heads=8, kv_heads=kv_heads, seqlen_q=2048, seqlen_k=2048, head_dim=128)
     graph = plan(parse_request("flash2", "test"), A100, workload, "vllm_graph").graph
     (write,) = simulate(TaskGraph(graph.kernels[:1]), A100, Conditions(timing="ncu", cache="cold")).kernels
-    stays_ns = CTA_NS / (108 * (2048 // threads))
-    reads_ns = 2 * kv_heads * 128 * 2 / (0.87 * A100.memory.hbm.stream_bandwidth_bytes_per_s) * 1e9
+    stays_ns = write_of_stack.cta_ns / (108 * (2048 // threads))
+    bytes_per_s = write_of_stack.hbm_share * A100.memory.hbm.stream_bandwidth_bytes_per_s
+    reads_ns = 2 * kv_heads * 128 * 2 / bytes_per_s * 1e9
     assert threads == 32 * graph.kernels[0].warps
     assert 65536 == write.ctas
     assert 65536 * (stays_ns + reads_ns) / 1000 == pytest.approx((write.end_ps - write.start_ps) / 1e6, rel=0.03)
@@ -69,13 +71,15 @@ def test_new_keys_of_a_longer_past_are_refused() -> None:
 
 
 def test_sglang_writes_as_fast_as_memory_takes_it() -> None:
-    """32 K/V heads: a gigabyte is read and written at 0.87 of what HBM gives a copy; CTAs are not in the way."""
+    """32 K/V heads: a gigabyte is read and written at a share of what HBM gives a copy; CTAs are not in the way."""
+    write_of_stack = stacks()["sglang_graph"].kv_cache_write
+    assert write_of_stack is not None
     workload = AttentionWorkload(batch=32, heads=32, seqlen_q=2048, seqlen_k=2048, head_dim=128, causal=True)
     graph = plan(parse_request("flash3", "test"), H100, workload, "sglang_graph").graph
     (write,) = simulate(TaskGraph(graph.kernels[:1]), H100, Conditions(timing="ncu", cache="cold")).kernels
     hbm = H100.memory.hbm
     key_bytes = 32 * 32 * 2048 * 128 * 2
-    copy_s = 4 * key_bytes / (0.87 * hbm.stream_bandwidth_bytes_per_s * (1 - hbm.mix_loss))
+    copy_s = 4 * key_bytes / (write_of_stack.hbm_share * hbm.stream_bandwidth_bytes_per_s * (1 - hbm.mix_loss))
     assert key_bytes // 2048 == write.ctas
     assert copy_s == pytest.approx((write.end_ps - write.start_ps) / 1e12, rel=0.05)
 

@@ -9,9 +9,9 @@ import random
 import numpy as np
 import pytest
 import torch
-from packed_heads import attended
+from attention_on_numbers import attended, bias, expected_output, repeated
 
-from gpusim.numeric import attention_reference, execute, inputs_for
+from gpusim.numeric import execute, inputs_for
 from gpusim.schedules import SCHEDULES, Choices, FlashChoices, KvOuterChoices, WarpgroupChoices
 from gpusim.taskgraph import TaskGraph, check_graph
 from gpusim.workloads import AttentionWorkload
@@ -52,30 +52,6 @@ def graph_of(named: tuple[str, Choices], problem: AttentionWorkload) -> TaskGrap
     graph = SCHEDULES[named[0]].build(problem, named[1], {})
     check_graph(graph)
     return graph
-
-
-def bias(problem: AttentionWorkload, inputs: dict[str, np.ndarray]) -> np.ndarray:
-    """What masks add to the scores, (batch · heads, N_q, N_k): 0, or −∞ where the key is hidden."""
-    n_q, n_k = problem.seqlen_q, problem.seqlen_k
-    hidden = np.zeros((problem.batch * problem.heads, n_q, n_k), bool)
-    if problem.causal:
-        hidden |= np.arange(n_k) > np.arange(n_q)[:, None] + n_k - n_q
-    if problem.mask == "padding":
-        hidden |= np.arange(n_k) >= inputs["key_lengths"]
-    return np.where(hidden, -np.inf, 0.0)
-
-
-def repeated(problem: AttentionWorkload, inputs: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Q, and K and V once for every query head."""
-    group = problem.heads // problem.kv_heads
-    return inputs["Q"], np.repeat(inputs["K"], group, axis=0), np.repeat(inputs["V"], group, axis=0)
-
-
-def expected_output(problem: AttentionWorkload, inputs: dict[str, np.ndarray]) -> np.ndarray:
-    """The definition in float64, and zeros for rows that see no key."""
-    added = bias(problem, inputs)
-    has_keys = np.isfinite(added).any(axis=-1, keepdims=True)
-    return np.where(has_keys, attention_reference(*repeated(problem, inputs), np.where(has_keys, added, 0.0)), 0.0)
 
 
 def assert_attention(named: tuple[str, Choices], problem: AttentionWorkload, seed: int) -> None:

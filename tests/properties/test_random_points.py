@@ -7,14 +7,14 @@ from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
+from attention_on_numbers import attended, expected_output
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from packed_heads import attended
 from strategies import Named, flash1, flash2, flash3, naive, workloads
 
 from gpusim.analytic import footprint, kernel_work, lower_bound
 from gpusim.engine import Simulation, simulate
-from gpusim.numeric import attention_reference, inputs_for
+from gpusim.numeric import inputs_for
 from gpusim.schedules import SCHEDULES
 from gpusim.specs import load_gpu
 from gpusim.taskgraph import Load, Role, Store, TaskGraph, Tile, check_graph, unroll
@@ -56,28 +56,12 @@ def run(workload: AttentionWorkload, named: Named) -> tuple[TaskGraph, Simulatio
     return graph, simulate(graph, GPU, NCU)
 
 
-def bias(workload: AttentionWorkload, inputs: dict[str, np.ndarray]) -> np.ndarray:
-    """What masks add to the scores: 0, or −∞ where a key comes after its query or behind its sequence."""
-    n_q, n_k = workload.seqlen_q, workload.seqlen_k
-    hidden = np.zeros((workload.batch * workload.heads, n_q, n_k), bool)
-    if workload.causal:
-        hidden |= np.arange(n_k) > np.arange(n_q)[:, None] + n_k - n_q
-    if workload.mask == "padding":
-        hidden |= np.arange(n_k) >= inputs["key_lengths"]
-    return np.where(hidden, -np.inf, 0.0)
-
-
 def assert_attention(workload: AttentionWorkload, named: Named, seed: int) -> None:
     """The graph is legal, and a random legal order of it gives float64 attention, and zeros for rows without keys."""
     graph, inputs = build(workload, named), inputs_for(workload, seed)
     check_graph(graph)
     output = attended(graph, named[1], workload, inputs, random.Random(seed))
-    group = workload.heads // workload.kv_heads
-    k, v = (np.repeat(inputs[name], group, axis=0) for name in "KV")
-    added = bias(workload, inputs)
-    has_keys = np.isfinite(added).any(axis=-1, keepdims=True)
-    expected = attention_reference(inputs["Q"], k, v, np.where(has_keys, added, 0.0)) * has_keys
-    np.testing.assert_allclose(output, expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(output, expected_output(workload, inputs), rtol=0, atol=1e-12)
 
 
 @many
